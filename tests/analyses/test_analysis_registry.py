@@ -1,4 +1,4 @@
-"""The registry: a new metric is seen by the command line, Python and the report; options are declared once."""
+"""The registry: one entry gives an analysis its command, its Python method and its section of the report."""
 
 import json
 from inspect import signature
@@ -12,8 +12,7 @@ from finished_run import responses, write_run
 from pydantic import Field
 from typer.testing import CliRunner
 
-import pipeline.statistics
-from pipeline import analyse, open_run
+from pipeline import analyse, open_run, statistics
 from pipeline.analyses.base import Analysis, Options, Result, option_of_run
 from pipeline.analyses.inputs import run_sweeps
 from pipeline.analyses.registry import ANALYSES, analyses
@@ -33,7 +32,7 @@ class MeanOptions(Options):
 
 
 class MeanRates(Analysis[MeanOptions]):
-    """The mean rate of every classifier, a toy."""
+    """The mean rate of every classifier: a minimal analysis."""
 
     name = "mean_rates"
     command = "means"
@@ -57,8 +56,7 @@ MEAN_RATES = MeanRates()
 
 
 @pytest.fixture
-def registered(monkeypatch):
-    """One row of the table more."""
+def mean_rates_registered(monkeypatch):
     monkeypatch.setitem(ANALYSES, "mean_rates", f"{__name__}:MEAN_RATES")
 
 
@@ -75,7 +73,7 @@ def call(*words):
     return CliRunner().invoke(program, [str(word) for word in words])
 
 
-def test_a_new_metric_is_a_command_a_method_and_a_section(registered, folder):
+def test_registered_analysis_has_a_command_a_method_and_a_section(mean_rates_registered, folder):
     printed = call("means", folder, "--times", 2, "--format", "json")
     assert printed.exit_code == 0, printed.output
     (row,) = json.loads(printed.stdout)
@@ -91,7 +89,7 @@ def test_a_new_metric_is_a_command_a_method_and_a_section(registered, folder):
     assert "How much is returned?" in page
 
 
-def test_its_options_are_declared_once(registered, folder):
+def test_options_appear_in_help_and_signature(mean_rates_registered, folder):
     shown = " ".join(call("means", "--help").output.replace("│", " ").split())
     for text in ("--times", "Factor of every mean.", "[default: (1.0)]", "--cluster", "counterslope means"):
         assert text in shown
@@ -104,7 +102,7 @@ def test_its_options_are_declared_once(registered, folder):
         open_run(folder).no_such_metric  # noqa: B018 - looking it up is the test
 
 
-def test_renamed_misspelt_and_impossible_options_are_explained(registered, folder):
+def test_renamed_misspelt_and_invalid_options_are_explained(mean_rates_registered, folder):
     refused = call("means", folder, "--factor", 2)
     assert refused.exit_code == 2
     assert "--factor is now --times" in refused.output
@@ -120,7 +118,7 @@ def test_renamed_misspelt_and_impossible_options_are_explained(registered, folde
         run.analyse("rates")
 
 
-def test_its_tables_are_stale_when_the_run_changes(registered, folder):
+def test_kept_tables_are_stale_after_the_run_changes(mean_rates_registered, folder):
     assert call("means", folder).exit_code == 0
     estimate_run(folder, changes={"statistics": {"presence_threshold": 0.9}})
     page = (folder / "report.html").read_text()
@@ -128,28 +126,22 @@ def test_its_tables_are_stale_when_the_run_changes(registered, folder):
     assert "run counterslope means again" in page
 
 
-OLD = {
-    "amplification": ("--predicted-task", "--prediction"),
-    "dpa": ("--task-prediction", "--prediction"),
-    "local": ("--truth", "--task"),
-}
-
-
-@pytest.mark.parametrize("name", OLD)
-def test_old_names_of_options_name_the_new_ones(tmp_path, name, invoke):
-    old, new = OLD[name]
-    result = invoke(name, tmp_path / "rows.csv", old, "x")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("amplification", "rows.csv", "--predicted-task", "x"), "--predicted-task is now --prediction"),
+        (("amplification", "rows.csv", "--confidence"), "--confidence is now --response confidence"),
+        (("dpa", "rows.csv", "--task-prediction", "x"), "--task-prediction is now --prediction"),
+        (("local", "rows.csv", "--truth", "x"), "--truth is now --task"),
+    ],
+)
+def test_old_option_names_refer_to_the_new_ones(invoke, words, message):
+    result = invoke(*words)
     assert result.exit_code == 2
-    assert f"{old} is now {new}" in result.output
+    assert message in result.output
 
 
-def test_the_confidence_of_earlier_versions_is_named(folder, invoke):
-    result = invoke("amplification", folder, "--confidence")
-    assert result.exit_code == 2
-    assert "--confidence is now --response confidence" in result.output
-
-
-def test_columns_have_one_name_in_every_analysis():
+def test_analyses_share_option_names_and_defaults():
     roles = {"attribute", "task", "prediction", "predicted_attribute", "cluster", "resamples", "seed"}
     for one in analyses().values():
         fields = one.options.model_fields
@@ -161,7 +153,7 @@ def test_columns_have_one_name_in_every_analysis():
     assert defaults == {2000}
 
 
-def test_a_file_is_analysed_without_a_run_and_kept_in_one(tmp_path, folder):
+def test_file_is_analysed_without_a_run_or_kept_in_one(tmp_path, folder):
     rows = pd.DataFrame({"sex": [0, 1] * 20, "cook": [0, 1, 1, 1] * 10, "guess": [0, 1] * 20})
     rows.to_csv(tmp_path / "rows.csv", index=False)
     columns = {"attribute": "sex", "task": "cook", "prediction": "guess", "resamples": 0}
@@ -181,14 +173,9 @@ def test_a_file_is_analysed_without_a_run_and_kept_in_one(tmp_path, folder):
 
 @pytest.mark.parametrize(
     ("name", "of_python"),
-    [
-        ("leakage", Plan),
-        ("dpa", Plan),
-        ("local", pipeline.statistics.local_bias),
-        ("power", pipeline.statistics.power_table),
-    ],
+    [("leakage", Plan), ("dpa", Plan), ("local", statistics.local_bias), ("power", statistics.power_table)],
 )
-def test_a_command_and_its_function_have_one_default(name, of_python):
+def test_command_and_function_have_the_same_defaults(name, of_python):
     fields = analyses()[name].options.model_fields
     defaults = {each.name: each.default for each in signature(of_python).parameters.values()}
     shared = {"resamples", "permutations", "clusters", "width", "power", "level", "seed"} & set(fields) & set(defaults)

@@ -1,4 +1,4 @@
-"""What commands over a run leave in it: their tables, what these were made from, and when they are stale."""
+"""Results kept in a run: tables, their inputs, and when they become stale."""
 
 import json
 from dataclasses import replace
@@ -7,12 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from finished_run import PHOTO_COUNT, responses, write_parquet, write_run
-from typer.testing import CliRunner
 
 from pipeline.analyses.artifacts import Inputs, add, artifacts_of
 from pipeline.analyses.comparison import COMPARISON
 from pipeline.analyses.inputs import run_sweeps
-from pipeline.cli.app import app
 from pipeline.run.folder import Run
 from pipeline.run.tables import read_frame
 
@@ -23,15 +21,13 @@ MANIFEST = {
 
 
 @pytest.fixture
-def invoke():
-    runner = CliRunner()
-
-    def call(*words):
-        result = runner.invoke(app, list(map(str, words)))
+def command(invoke):
+    def checked(*words):
+        result = invoke(*words)
         assert result.exit_code == 0, result.output
         return result
 
-    return call
+    return checked
 
 
 @pytest.fixture
@@ -51,12 +47,14 @@ def base(tmp_path: Path) -> Path:
     return path
 
 
-def amplify(invoke, run, base, *words):
-    return invoke("amplification", run, "--base", base, "--base-columns", "job,women,female", "--resamples", 20, *words)
+def amplify(command, run, base, *words):
+    return command(
+        "amplification", run, "--base", base, "--base-columns", "job,women,female", "--resamples", 20, *words
+    )
 
 
-def test_amplification_is_kept_with_what_it_was_made_from(invoke, run, base):
-    result = amplify(invoke, run, base)
+def test_result_is_kept_with_its_inputs(command, run, base):
+    result = amplify(command, run, base)
     assert "tables/amplification.csv" in result.stderr
     kept = artifacts_of(Run(run))
     assert set(kept.tables["amplification"]["adapter"]) == {"opencv", "mine"}
@@ -67,18 +65,15 @@ def test_amplification_is_kept_with_what_it_was_made_from(invoke, run, base):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (
-            lambda run, base: write_parquet(read_frame(run / "labels.parquet")[1:], run / "labels.parquet"),
-            "labels.parquet",
-        ),
+        (lambda run, base: drop_first_row(run / "labels.parquet"), "labels.parquet"),
         (lambda run, base: base.write_text(base.read_text() + "other,5\n"), "jobs.csv has changed"),
         (lambda run, base: base.unlink(), "jobs.csv no longer exists"),
         (lambda run, base: (run / "tables/amplification.csv").write_text("adapter\n"), "amplification.csv has changed"),
         (lambda run, base: set_option(run, "presence_threshold", 0.7), "option presence_threshold"),
     ],
 )
-def test_a_table_whose_sources_changed_is_stale(invoke, run, base, change, reason):
-    amplify(invoke, run, base)
+def test_table_is_stale_after_its_sources_change(command, run, base, change, reason):
+    amplify(command, run, base)
     before = artifacts_of(Run(run)).fingerprint
     change(run, base)
     kept = artifacts_of(Run(run))
@@ -87,14 +82,14 @@ def test_a_table_whose_sources_changed_is_stale(invoke, run, base, change, reaso
     assert kept.fingerprint != before
 
 
-def test_an_option_that_the_command_was_given_does_not_make_its_table_stale(invoke, run, base):
-    amplify(invoke, run, base, "--response", "confidence")
+def test_explicit_and_unused_options_do_not_make_a_table_stale(command, run, base):
+    amplify(command, run, base, "--response", "confidence")
     set_option(run, "response", "confidence")
     set_option(run, "max_p", 0.01)
     assert not artifacts_of(Run(run)).stale
 
 
-def test_results_for_several_labels_stand_side_by_side_until_the_labels_change(run):
+def test_results_of_several_labels_are_kept_until_the_labels_change(run):
     def kept(label, gap):
         frame = pd.DataFrame({"adapter": ["mine"], "label": [label], "gap": [gap]})
         add(Run(run), "local", {"local_clusters": frame}, inputs=Inputs(), by=("adapter", "label"))
@@ -103,22 +98,22 @@ def test_results_for_several_labels_stand_side_by_side_until_the_labels_change(r
     kept("smile", 0.1)
     kept("=hat", 0.2)
     assert kept("smile", 0.3) == [["=hat", 0.2], ["smile", 0.3]]
-    write_parquet(read_frame(run / "labels.parquet")[1:], run / "labels.parquet")
+    drop_first_row(run / "labels.parquet")
     assert kept("tie", 0.4) == [["tie", 0.4]]
 
 
-def test_two_runs_compared_are_kept_in_the_first(invoke, run, tmp_path):
+def test_comparison_of_runs_is_kept_in_the_first_run(command, run, tmp_path):
     other = write_run(tmp_path / "june", [("opencv", "gender", "edit", responses(effect=0.1, seed=2))])
-    invoke("compare", run, other)
+    command("compare", run, other)
     kept = artifacts_of(Run(run))
     assert set(kept.tables["comparison"]["first"]) == {"may: opencv"}
     assert kept.about["comparison"]["other"] == "june"
     assert not Run(other).record.artifacts
-    write_parquet(read_frame(other / "labels.parquet")[1:], other / "labels.parquet")
+    drop_first_row(other / "labels.parquet")
     assert "labels.parquet has changed" in artifacts_of(Run(run)).stale["comparison"]
 
 
-def test_two_adapters_of_one_run_are_compared_without_being_asked(run):
+def test_two_adapters_of_a_run_are_compared_by_default(run):
     known = run_sweeps(run)
     frame = COMPARISON.of_every_run(known)["adapter_comparison"]
     assert frame[["first", "second"]].drop_duplicates().values.tolist() == [["mine", "opencv"]]
@@ -126,29 +121,33 @@ def test_two_adapters_of_one_run_are_compared_without_being_asked(run):
     assert COMPARISON.of_every_run(alone)["adapter_comparison"].empty
 
 
-def test_who_is_shown_in_a_run(invoke, run):
+def test_representation_is_kept_without_changing_the_settings(command, invoke, run):
     before = json.loads((run / "run.json").read_text())["settings"]
-    result = invoke("represent", run, "--by", "keyword", "--format", "csv")
+    result = command("represent", run, "--by", "keyword", "--format", "csv")
     assert result.stdout == (run / "tables/representation.csv").read_text()
     kept = artifacts_of(Run(run))
     assert kept.about["representation"]["by"] == "keyword"
     assert set(kept.tables["representation"]["group"]) == {"ceo", "nurse"}
     assert Run(run).record.plain()["settings"] == before
-    refused = CliRunner().invoke(app, ["represent", str(run), "--out", str(run)])
+    refused = invoke("represent", run, "--out", run)
     assert refused.exit_code == 2
     assert "cannot be used with a run's folder" in refused.output
 
 
-def test_power_and_predictability_are_kept(invoke, run, tmp_path):
-    invoke("power", run)
+def test_power_and_dpa_are_kept(command, run, tmp_path):
+    command("power", run)
     assert len(artifacts_of(Run(run)).tables["power"]) == 6
     rows = pd.DataFrame({"sex": [0, 1] * 20, "cook": [0, 1, 1, 1] * 10, "guess": [0, 1] * 20})
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    invoke("dpa", tmp_path / "rows.csv", "--attribute", "sex", "--task", "cook", "--prediction", "guess", "--run", run)
+    command("dpa", tmp_path / "rows.csv", "--attribute", "sex", "--task", "cook", "--prediction", "guess", "--run", run)
     kept = artifacts_of(Run(run))
     assert set(kept.tables) == {"power", "dpa", "dpa_grid"}
     assert len(kept.tables["dpa_grid"]) == 121
     assert {"bias_amplification", "multi_amplification"} <= set(kept.tables["dpa_grid"].columns)
+
+
+def drop_first_row(table: Path) -> None:
+    write_parquet(read_frame(table)[1:], table)
 
 
 def set_option(run: Path, name: str, value) -> None:

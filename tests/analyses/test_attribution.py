@@ -1,4 +1,4 @@
-"""Where a network looks: the shares are captum's own, regions move with the picture, and the run shows them."""
+"""Gradient-SHAP attribution: values, region shares, slopes of shares, and the report's section."""
 
 import io
 import json
@@ -28,8 +28,8 @@ from pipeline.run.folder import Run
 from pipeline.run.tables import COUNTERFACTUALS, FACES, to_table, write_table
 
 
-class TopLeft:
-    """A network whose one score is the mean of the picture's top left quarter."""
+class TopLeftMean:
+    """A network whose score is the mean of the image's top left quarter."""
 
     capabilities = Capabilities(labels=("bright", "dark"))
 
@@ -45,38 +45,40 @@ class TopLeft:
 
 
 @pytest.fixture
-def picture():
+def image():
     return np.random.default_rng(0).random((3, 8, 8), dtype=np.float32)
 
 
-def test_attribution_lies_where_the_score_is_computed(picture):
-    found = attribute_scores(TopLeft(), picture, 0, samples=8, seed=0)
+def test_attribution_is_confined_to_the_pixels_that_determine_the_score(image):
+    found = attribute_scores(TopLeftMean(), image, 0, samples=8, seed=0)
     assert found.shape == (8, 8)
     assert np.abs(found[:4, :4]).sum() > 0
     assert not found[4:].any()
     assert not found[:, 4:].any()
 
 
-def test_the_sum_is_captums(picture):
+def test_sum_of_attribution_equals_captum(image):
     state = np.random.get_state()
-    found = attribute_scores(TopLeft(), picture, 0, samples=8, seed=3)
+    found = attribute_scores(TopLeftMean(), image, 0, samples=8, seed=3)
     assert np.random.get_state()[1].tolist() == state[1].tolist()
-    image = torch.from_numpy(picture)[None]
+    image = torch.from_numpy(image)[None]
     levels = [getattr(image, name)(dim=(2, 3), keepdim=True) for name in ("amin", "amax", "mean")]
     baselines = torch.cat([level.expand_as(image) for level in levels])
     torch.manual_seed(3)
     np.random.seed(3)
-    own = GradientShap(TopLeft().scores).attribute(image, baselines=baselines, n_samples=8, stdevs=0.05, target=0)
+    expected = GradientShap(TopLeftMean().scores).attribute(
+        image, baselines=baselines, n_samples=8, stdevs=0.05, target=0
+    )
     np.random.set_state(state)
-    assert found.sum() == pytest.approx(float(own.sum()), rel=1e-6)
+    assert found.sum() == pytest.approx(float(expected.sum()), rel=1e-6)
 
 
-def test_the_same_seed_gives_the_same_shares(picture):
-    one, again = (attribute_scores(TopLeft(), picture, 0, samples=4, seed=1) for _ in range(2))
+def test_same_seed_gives_identical_attribution(image):
+    one, again = (attribute_scores(TopLeftMean(), image, 0, samples=4, seed=1) for _ in range(2))
     assert (one == again).all()
 
 
-def test_shares_are_of_the_absolute_attribution_and_add_up():
+def test_region_shares_of_absolute_attribution_sum_to_one():
     regions = np.zeros((4, 4), dtype=np.uint8)
     regions[:2] = list(REGIONS).index("face")
     attribution = np.zeros((4, 4))
@@ -88,11 +90,11 @@ def test_shares_are_of_the_absolute_attribution_and_add_up():
     assert sum(share for name, (share, _) in found.items() if name in REGIONS) == pytest.approx(1)
 
 
-def test_a_score_that_depends_on_nothing_has_no_shares():
+def test_shares_of_zero_attribution_are_nan():
     assert all(np.isnan(share) for _, share, _ in region_shares(np.zeros((4, 4)), np.zeros((4, 4), dtype=np.uint8)))
 
 
-def test_regions_follow_the_picture_onto_the_input():
+def test_regions_are_preprocessed_like_the_image():
     regions = np.zeros((40, 80), dtype=np.uint8)
     regions[:, 40:] = 3
     carried = map_pixels(regions, Preprocessing(size=(20, 20), mean=(0, 0, 0), std=(1, 1, 1)))
@@ -101,12 +103,12 @@ def test_regions_follow_the_picture_onto_the_input():
     assert (carried[:, 10:] == 3).all()
 
 
-def test_a_heat_map_is_a_picture(picture):
-    content = heatmap(picture, np.arange(64.0).reshape(8, 8))
+def test_heatmap_is_an_image(image):
+    content = heatmap(image, np.arange(64.0).reshape(8, 8))
     assert Image.open(io.BytesIO(content)).size == (160, 160)
 
 
-def test_the_embedded_judge_has_gradients_and_a_function_has_none():
+def test_face_attributes_is_differentiable_and_opencv_is_not():
     judge = create("face-attributes")
     assert isinstance(judge, Differentiable)
     content = sorted(SAMPLE.glob("*.jpg"))[0].read_bytes()
@@ -120,7 +122,7 @@ def test_the_embedded_judge_has_gradients_and_a_function_has_none():
     assert not isinstance(create("opencv"), Differentiable)
 
 
-def test_a_classifier_without_gradients_is_refused(tmp_path):
+def test_adapter_without_gradients_or_unknown_label_raises(tmp_path):
     run = write_run(tmp_path / "run", [("opencv", "gender", "edit", responses(effect=[0.2, 0, 0], seed=1))])
     with pytest.raises(ConfigError, match="opencv has no gradients"):
         compute("attribution", run, {"adapter": "opencv", "label": "smile"})
@@ -128,8 +130,8 @@ def test_a_classifier_without_gradients_is_refused(tmp_path):
         compute("attribution", run, {"adapter": "face-attributes", "label": "purple"})
 
 
-def shares_of(*photos, label="smiling", values=(-2.0, 0.0, 2.0)):
-    """Rows as the analysis keeps them: of each photo the shares on the face at the values, the rest background."""
+def share_rows(*photos, label="smiling", values=(-2.0, 0.0, 2.0)):
+    """Rows of the table attribution_photos: for each photo the face's shares at ``values``, the rest background."""
     return pd.DataFrame(
         {"adapter": "mine", "attribute": "gender", "photo": f"p{number}", "value": value, "label": label}
         | {"region": region, "share": face if region == "face" else 1 - face, "area": 0.5}
@@ -139,10 +141,10 @@ def shares_of(*photos, label="smiling", values=(-2.0, 0.0, 2.0)):
     )
 
 
-def test_shares_have_means_and_slopes_along_the_sweep_with_photos_as_units():
-    summary, steps = summaries(shares_of((0.2, 0.3, 0.4), (0.5, 0.6, 0.9), (0.4, 0.3, 0.2)))
+def test_means_and_slopes_of_shares_use_photos_as_units():
+    summary, steps = summaries(share_rows((0.2, 0.3, 0.4), (0.5, 0.6, 0.9), (0.4, 0.3, 0.2)))
     face = summary.set_index("region").loc["face"]
-    slopes = np.array([0.05, 0.1, -0.05])  # per unit of a, by hand
+    slopes = np.array([0.05, 0.1, -0.05])  # per unit of a
     assert face["slope"] == pytest.approx(slopes.mean())
     reach = t.ppf(0.975, 2) * slopes.std(ddof=1) / np.sqrt(3)
     assert (face["slope_low"], face["slope_high"]) == pytest.approx((slopes.mean() - reach, slopes.mean() + reach))
@@ -152,20 +154,20 @@ def test_shares_have_means_and_slopes_along_the_sweep_with_photos_as_units():
     assert middle["share_low"] < 0.4 < middle["share_high"]
 
 
-def test_a_photo_that_lacks_a_step_is_left_out_and_one_photo_has_no_interval():
-    summary, _ = summaries(shares_of((0.2, 0.3, 0.4), (0.5, np.nan, 0.9)))
+def test_incomplete_photos_are_excluded_and_one_photo_has_no_interval():
+    summary, _ = summaries(share_rows((0.2, 0.3, 0.4), (0.5, np.nan, 0.9)))
     assert set(summary["photos"]) == {1}
     assert summary["slope"].notna().all()
     assert summary[["slope_low", "slope_high"]].isna().all(axis=None)
-    nobody, _ = summaries(shares_of((0.5, np.nan, 0.9)))
+    nobody, _ = summaries(share_rows((0.5, np.nan, 0.9)))
     assert set(nobody["photos"]) == {0}
     assert nobody["slope"].isna().all()
 
 
-def test_the_report_shows_shares_heat_maps_and_the_labels_own_slope_side_by_side():
-    summary, steps = summaries(shares_of((0.2, 0.3, 0.4), (0.5, 0.6, 0.9)))
+def test_report_section_has_shares_heatmaps_and_label_slopes():
+    summary, steps = summaries(share_rows((0.2, 0.3, 0.4), (0.5, 0.6, 0.9)))
     summary = summary.assign(label_slope=0.12, label_slope_low=0.1, label_slope_high=np.nan)
-    photos = shares_of((0.2, 0.3, 0.4), (0.5, 0.6, 0.9))
+    photos = share_rows((0.2, 0.3, 0.4), (0.5, 0.6, 0.9))
     drawn = photos.assign(heatmap=(photos["value"].astype(str) + ".webp").where(photos["photo"] == "p0", ""))
     tables = {"attribution": summary, "attribution_steps": steps, "attribution_photos": drawn}
     found = sections(tables, about={}, stale={}, swept=ATTRIBUTES)
@@ -179,11 +181,11 @@ def test_the_report_shows_shares_heat_maps_and_the_labels_own_slope_side_by_side
     assert "feminine" in drawn
     ((photo, files),) = part.galleries[0].rows
     assert photo == "p0"
-    assert files == ["attribution/-2.0.webp", "attribution/0.0.webp", "attribution/2.0.webp"], "in the sweep's order"
+    assert files == ["attribution/-2.0.webp", "attribution/0.0.webp", "attribution/2.0.webp"], "in sweep order"
     assert section.photos == set(files)
 
 
-def test_a_run_is_looked_into_at_the_wanted_steps_next_to_its_slopes(tmp_path):
+def test_attribution_of_a_run_at_selected_steps(tmp_path):
     run = Run(write_run(tmp_path, [("face-attributes", "gender", "edit", responses(effect=[0.2, 0, 0], seed=1))]))
     rows = []
     for photo, portrait in zip(("p0000", "p0001"), sorted(SAMPLE.glob("*.jpg")), strict=False):
@@ -206,7 +208,7 @@ def test_a_run_is_looked_into_at_the_wanted_steps_next_to_its_slopes(tmp_path):
     whole = photos[photos["region"].isin(REGIONS)].groupby(["photo", "value"])["share"].sum()
     assert whole.to_numpy() == pytest.approx(np.ones(6))
     assert tables["attribution"]["label_slope"].tolist() == [0.1] * 6
-    assert tables["attribution"]["slope"].to_numpy() == pytest.approx(np.zeros(6), abs=1e-9), "the versions are alike"
+    assert tables["attribution"]["slope"].to_numpy() == pytest.approx(np.zeros(6), abs=1e-9), "identical versions"
     drawn = set(photos["heatmap"]) - {""}
     assert {path.name for path in run.path("attribution").iterdir()} == drawn
     assert len(drawn) == 3

@@ -1,4 +1,4 @@
-"""Captions as predictions: the authors' rule on seeded cases, to 1e-9, and the command that makes the table."""
+"""Bias amplification of captions, and the command ``captions`` that makes the table of predictions."""
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ words = ["tie"]
 TASKS = ("dog", "oven", "tie")
 
 
-def sentence(rng, groups):
+def random_caption(rng, groups):
     people = [str(rng.choice(words)) for words in (["man", "boy"], ["woman", "lady"]) if rng.random() < groups]
     things = [f"a {task}" for task, share in zip(TASKS, (0.5, 0.3, 0.4), strict=True) if rng.random() < share]
     return f"A {' and a '.join(people) or 'person'} with {' and '.join(things) or 'nothing'}."
@@ -32,19 +32,19 @@ def sentence(rng, groups):
 @pytest.fixture(params=[4])
 def files(tmp_path, request):
     rng = np.random.default_rng(request.param)
-    rows = [(sentence(rng, 0.6), sentence(rng, 0.6)) for _ in range(600)]
+    rows = [(random_caption(rng, 0.6), random_caption(rng, 0.6)) for _ in range(600)]
     pd.DataFrame(rows, columns=["human", "model"]).to_csv(tmp_path / "captions.csv", index=False)
     (tmp_path / "words.toml").write_text(CONCEPTS)
     return tmp_path
 
 
-def by_the_published_rule(frame, direction):
-    """BiasAmp-> by counts, as the paper's code has it: one group in both captions, a tie is 0, the mean over pairs."""
+def reference_amplification(frame, direction):
+    """BiasAmp-> of captions that name one group each; ties count as 0; the mean over pairs."""
     words = {"man": {"man", "boy"}, "woman": {"woman", "lady"}}
 
     def read(text):
         tokens = set(text.lower().replace(".", "").split())
-        named = [group for group, those in words.items() if tokens & those]
+        named = [group for group, synonyms in words.items() if tokens & synonyms]
         return (named[0] if len(named) == 1 else None), {task for task in TASKS if task in tokens}
 
     rows = [(*read(human), *read(model)) for human, model in zip(frame["human"], frame["model"], strict=True)]
@@ -67,24 +67,22 @@ def by_the_published_rule(frame, direction):
 
 @pytest.mark.parametrize("files", [4, 11, 29], indirect=True)
 @pytest.mark.parametrize("direction", ["A->T", "T->A"])
-def test_both_directions_are_those_of_the_published_rule(files, direction):
-    table = caption_table(
-        files / "captions.csv", columns=["human", "model"], concepts=str(files / "words.toml"), groups=["man", "woman"]
-    )
+def test_amplification_of_captions_equals_the_published_rule(files, direction):
+    options = {"columns": ["human", "model"], "concepts": str(files / "words.toml"), "groups": ["man", "woman"]}
+    table = caption_table(files / "captions.csv", **options)
     table.rows.to_csv(files / "table.csv", index=False)
-    predicted = (
-        {"prediction": [f"model {task}" for task in TASKS]}
-        if direction == "A->T"
-        else {"predicted_attribute": ["model group"]}
-    )
-    given = {"attribute": ["human group"], "task": [f"human {task}" for task in TASKS], "resamples": 0, **predicted}
+    given = {"attribute": ["human group"], "task": [f"human {task}" for task in TASKS], "resamples": 0}
+    if direction == "A->T":
+        given["prediction"] = [f"model {task}" for task in TASKS]
+    else:
+        given["predicted_attribute"] = ["model group"]
     found = compute("amplification", files / "table.csv", given).tables["summary"]
-    expected = by_the_published_rule(pd.read_csv(files / "captions.csv"), direction)
+    expected = reference_amplification(pd.read_csv(files / "captions.csv"), direction)
     assert found["value"][0] == pytest.approx(expected, abs=1e-9)
     assert table.left_out > 0
 
 
-def test_the_command_writes_the_table_and_counts_what_is_left_out(files, invoke):
+def test_command_writes_the_table_and_reports_omitted_captions(files, invoke):
     done = invoke(
         "captions", files / "captions.csv", "--column", "human,model", "--concepts", files / "words.toml",
         "--groups", "man,woman", "--out", files / "table.csv",
@@ -95,7 +93,7 @@ def test_the_command_writes_the_table_and_counts_what_is_left_out(files, invoke)
     assert {"human dog", "model dog", "human group", "model group", "model (sentiment)"} <= set(table.columns)
 
 
-def test_unknown_groups_and_columns_are_explained(files):
+def test_unknown_groups_and_columns_raise(files):
     with pytest.raises(InputError, match="two or more of the concepts"):
         caption_table(files / "captions.csv", columns=["human"], concepts="person", groups=["woman", "cat"])
     with pytest.raises(InputError, match="caption"):

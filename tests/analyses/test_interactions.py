@@ -4,19 +4,16 @@ import io
 
 import numpy as np
 import pandas as pd
-import pytest
 from finished_run import responses, write_run
-from typer.testing import CliRunner
 
 from pipeline.analyses.interactions import INTERACTIONS
 from pipeline.analyses.registry import compute, sections
-from pipeline.cli.app import app
 from pipeline.config.sweep_options import SweepOptions
 
 SWEEP = {"attributes": ["gender*race"]}
 
 
-def run_with(folder, *, at_black, at_white, seeds=(1, 2)):
+def write_intersection_run(folder, *, at_black, at_white, seeds=(1, 2)):
     """A run in which gender's effect differs between faces edited to either pole."""
     parts = [
         ("opencv", "gender", "edit", responses(effect=0.2, seed=7)),
@@ -28,14 +25,8 @@ def run_with(folder, *, at_black, at_white, seeds=(1, 2)):
     return write_run(folder / "run", parts, sweep=SWEEP)
 
 
-@pytest.fixture
-def invoke():
-    runner = CliRunner()
-    return lambda *words: runner.invoke(app, list(map(str, words)))
-
-
-def test_a_known_interaction_is_found_paired_by_photo(tmp_path, invoke):
-    run = run_with(tmp_path, at_black=0.0, at_white=0.4)
+def test_known_interaction_is_found(tmp_path, invoke):
+    run = write_intersection_run(tmp_path, at_black=0.0, at_white=0.4)
     result = invoke("interactions", run, "--format", "csv")
     assert result.exit_code == 0, result.output
     frame = pd.read_csv(io.StringIO(result.stdout))
@@ -51,18 +42,20 @@ def test_a_known_interaction_is_found_paired_by_photo(tmp_path, invoke):
     assert (placebos["difference"].abs() < 0.2).all()
 
 
-def test_where_both_slopes_are_alike_no_interaction_is_found(tmp_path):
-    run = run_with(tmp_path, at_black=0.3, at_white=0.3)
+def test_equal_slopes_have_no_interaction(tmp_path):
+    run = write_intersection_run(tmp_path, at_black=0.3, at_white=0.3)
     frame = compute("interactions", run, {}).value
     edits = frame[frame["arm"] == "edit"]
     assert ((edits["difference_low"] < 0) & (edits["difference_high"] > 0)).all()
     assert (edits["q"] > 0.05).all()
-    same = compute("interactions", run_with(tmp_path / "same", at_black=0.3, at_white=0.3, seeds=(1, 1)), {}).value
-    assert (same.loc[same["arm"] == "edit", "difference"] == 0).all(), "the same answers differ by nothing at all"
+    same = compute(
+        "interactions", write_intersection_run(tmp_path / "same", at_black=0.3, at_white=0.3, seeds=(1, 1)), {}
+    ).value
+    assert (same.loc[same["arm"] == "edit", "difference"] == 0).all(), "identical answers"
 
 
-def test_the_section_names_both_poles_and_the_slope_as_it_is(tmp_path):
-    run = run_with(tmp_path, at_black=0.0, at_white=0.4)
+def test_section_names_both_poles_and_the_unconditional_slope(tmp_path):
+    run = write_intersection_run(tmp_path, at_black=0.0, at_white=0.4)
     tables = {name: compute(name, run, {"min_count": 5}).value for name in ("interactions", "slopes")}
     swept = SweepOptions.model_validate(SWEEP).chosen()
     (section,) = [one for one in sections(tables, about={}, stale={}, swept=swept) if one.key == "interactions"]
@@ -76,7 +69,7 @@ def test_the_section_names_both_poles_and_the_slope_as_it_is(tmp_path):
     assert section.attributes == ("gender@White", "gender@Black")
 
 
-def test_a_run_without_an_intersection_says_how_to_have_one(tmp_path, invoke):
+def test_run_without_an_intersection_exits_with_advice(tmp_path, invoke):
     run = write_run(tmp_path / "run", [("opencv", "gender", "edit", responses(effect=0.2, seed=1))])
     result = invoke("interactions", run)
     assert result.exit_code != 0

@@ -1,4 +1,4 @@
-"""``local`` on a plain file and on a run's folder, whose features are given or are the judge's."""
+"""The command ``local`` on a file and on a run, with given features or those of the judge."""
 
 import json
 
@@ -15,12 +15,12 @@ from pipeline.run.folder import Run
 from pipeline.run.record import RunError, RunRecord, write_record
 
 PHOTO_COUNT = 40
-FEW = ("--clusters", "2", "--min-rows", "5", "--permutations", "9")
+QUICK = ("--clusters", "2", "--min-rows", "5", "--permutations", "9")
 
 
 @pytest.fixture
 def file(tmp_path):
-    """Two topics; the classifier is wrong about group b where it rains."""
+    """Two topics; the classifier is wrong for group b in the topic rain."""
     random = np.random.default_rng(0)
     topic, group = np.repeat([0, 1], 100), np.tile(["a", "b"], 100)
     truth = random.integers(2, size=200)
@@ -32,16 +32,16 @@ def file(tmp_path):
     return tmp_path
 
 
-def test_local_bias_in_a_file(invoke, file):
+def test_local_bias_of_a_file(invoke, file):
     columns = ("--attribute", "group", "--prediction", "guess", "--task", "truth", "--text", "text")
-    words = ("local", file / "rows.csv", *columns, "--features", file / "features.npy", *FEW)
+    words = ("local", file / "rows.csv", *columns, "--features", file / "features.npy", *QUICK)
     result = invoke(*words, "--format", "json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert set(found) == {"statistics", "clusters", "exemplars", "words"}
     worst = min(found["clusters"], key=lambda row: row["gap"])
     assert worst["gap"] < -0.6
-    assert worst["p"] == 0.1  # the least that 9 permutations can give
+    assert worst["p"] == 0.1  # the minimum with 9 permutations
     assert [row["word"] for row in found["words"] if row["cluster"] == worst["cluster"]][:2] == ["rain", "wind"]
     assert {"metric", "null"} <= set(found["statistics"][0])
     text = invoke(*words).output
@@ -51,7 +51,7 @@ def test_local_bias_in_a_file(invoke, file):
 
 @pytest.fixture
 def run(tmp_path):
-    """A run whose classifier says "smile" of the version that is nearest each photo where the truth is so."""
+    """A run whose classifier returns "smile" correctly, judged by the version nearest to each photo."""
     random = np.random.default_rng(1)
     folder, names = tmp_path / "run", [f"p{number:02d}.png" for number in range(PHOTO_COUNT)]
     masculine, smiles = np.arange(PHOTO_COUNT) % 2, random.integers(2, size=PHOTO_COUNT)
@@ -62,9 +62,7 @@ def run(tmp_path):
         for name in names
         for step, value in enumerate(values, start=1)
     ]
-    answers = [
-        key | {"sha256": "0", "status": "failed" if key["photo"] == names[0] else "ok", "reason": None} for key in keys
-    ]
+    answers = [key | {"sha256": "0", "status": "failed" if key["photo"] == names[0] else "ok"} for key in keys]
     near = {name: 2 if male else 1 for name, male in zip(names, masculine, strict=True)}
     smiling = dict(zip(names, smiles, strict=True))
     labels = [
@@ -89,25 +87,25 @@ def run(tmp_path):
     return folder, names, masculine, smiles
 
 
-def test_the_rows_of_a_run_are_its_photos_as_they_are(run, tmp_path):
+def test_rows_of_a_run_are_the_versions_nearest_to_the_photos(run, tmp_path):
     folder, names, masculine, smiles = run
     rows = rows_of_run(folder, LocalOptions(features=tmp_path / "features.csv"))
-    assert rows.names == tuple(names[1:])  # the first photo was not answered
+    assert rows.names == tuple(names[1:])  # the query of the first photo failed
     assert rows.groups == tuple(np.where(masculine, "masculine", "feminine")[1:])
     assert rows.prediction.tolist() == smiles[1:].tolist()
     assert rows.features[:, 0].tolist() == [number % 7 for number in range(1, PHOTO_COUNT)]
     assert "1 of 40 faces are left out" in rows.notes[0]
 
 
-def test_local_bias_in_a_run(invoke, run, tmp_path):
+def test_local_bias_of_a_run(invoke, run, tmp_path):
     folder, names, *_ = run
-    result = invoke("local", folder, "--features", tmp_path / "features.csv", *FEW, "--table", "exemplars", "--quiet")
+    result = invoke("local", folder, "--features", tmp_path / "features.csv", *QUICK, "--table", "exemplars", "--quiet")
     assert result.exit_code == 0, result.output
     assert "Local bias of presence, masculine less feminine: exemplars" in result.output
     assert names[1] in result.output
 
 
-def test_a_run_s_features_are_the_judge_s_and_kept(run, tmp_path):
+def test_default_features_are_the_judges_and_are_kept(run, tmp_path):
     import cv2
 
     from models.weights import load_judge
@@ -117,20 +115,20 @@ def test_a_run_s_features_are_the_judge_s_and_kept(run, tmp_path):
     for name in names[:-1]:
         cv2.imwrite(str(tmp_path / name), random.integers(255, size=(64, 64, 3), dtype=np.uint8))
     frame = judged_features(Run(folder), settings=Settings())
-    assert frame["photo"].tolist() == names[:-1]  # the last photo is no longer there
+    assert frame["photo"].tolist() == names[:-1]  # the file of the last photo is missing
     judge = load_judge("judge")
     assert len(frame["features"][0]) == judge.heads.in_features
     stages = Run(folder).record.stages
     assert stages["features"].counts == {"planned": 40, "ok": 39, "failed": 1, "excluded": 0}
     for name in names:
         (tmp_path / name).unlink(missing_ok=True)
-    again = judged_features(Run(folder), settings=Settings())  # from the file: no photo is needed
+    again = judged_features(Run(folder), settings=Settings())  # read from the file, without photos
     assert all((one == other).all() for one, other in zip(frame["features"], again["features"], strict=True))
     crops = [random.integers(255, size=(128, 128, 3), dtype=np.uint8) for _ in range(3)]
     assert embed(crops, judge=judge)[1] == embed(crops[1:2], judge=judge)[0]
 
 
-def test_runs_that_cannot_be_used_are_explained(run, tmp_path):
+def test_invalid_runs_raise(run, tmp_path):
     folder, *_ = run
     features = tmp_path / "features.csv"
     with pytest.raises(InputError, match=r"no label 'hat' in .*; there are 'smile'"):
@@ -150,13 +148,13 @@ def test_runs_that_cannot_be_used_are_explained(run, tmp_path):
         ("name\na\n", "must be rows of numbers"),
     ],
 )
-def test_features_that_do_not_fit_are_explained(tmp_path, content, message):
+def test_mismatched_features_raise(tmp_path, content, message):
     (tmp_path / "few.csv").write_text(content)
     with pytest.raises(ConfigError, match=message):
         read_features(tmp_path / "few.csv", photos=[f"p{number:02d}.png" for number in range(1, 40)])
 
 
-def test_features_of_another_kind_are_refused(tmp_path):
+def test_file_formats_of_features(tmp_path):
     with pytest.raises(ConfigError, match=r"must be a \.npy, \.csv, \.parquet file"):
         read_features(tmp_path / "features.txt")
     with pytest.raises(ConfigError, match="cannot be read"):
@@ -165,7 +163,7 @@ def test_features_of_another_kind_are_refused(tmp_path):
     assert read_features(tmp_path / "f.parquet").tolist() == [[1.0], [2.0]]
 
 
-def test_files_that_cannot_be_used_are_explained(file):
+def test_invalid_files_raise(file):
     with pytest.raises(InputError, match="name the columns of"):
         rows_of_file(file / "rows.csv", LocalOptions(prediction="guess"))
     with pytest.raises(InputError, match="with --features"):
@@ -175,8 +173,8 @@ def test_files_that_cannot_be_used_are_explained(file):
         rows_of_file(file / "rows.csv", options)
 
 
-def test_what_cannot_be_ends_with_two(invoke, file):
-    words = ("local", file / "rows.csv", "--attribute", "group", "--prediction", "guess", *FEW)
+def test_invalid_options_exit_with_2(invoke, file):
+    words = ("local", file / "rows.csv", "--attribute", "group", "--prediction", "guess", *QUICK)
     features = ("--features", file / "features.npy")
     for more, message in (
         ((*features, "--table", "photos"), "no table 'photos'"),

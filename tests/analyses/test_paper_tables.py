@@ -1,4 +1,4 @@
-"""slopes, validity, figures and --out: tables and figures as files for a paper, on a run made without photos."""
+"""The commands ``slopes``, ``validity``, ``power``, ``represent`` and ``figures``, and their output files."""
 
 import json
 from pathlib import Path
@@ -27,33 +27,28 @@ def run(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_the_findings_are_printed_in_the_published_layout(invoke, run, format):
+def test_slopes_prints_the_findings_in_every_format(invoke, run, format):
     before = (run / "run.json").read_bytes()
     result = invoke("slopes", run, "--format", format)
     assert result.exit_code == 0, result.output
     assert result.stdout.rstrip("\n") == open_run(run).table(format).rstrip("\n")
     assert "l0" in result.stdout
-    assert (run / "run.json").read_bytes() == before, "nothing is estimated again"
+    assert (run / "run.json").read_bytes() == before, "nothing is estimated anew"
 
 
-def test_other_thresholds_are_stated_and_hold_for_this_table_only(invoke, run):
+def test_thresholds_are_printed_and_not_saved(invoke, run):
     result = invoke("slopes", run, "--max-p", 0.01, "--min-slope", 0.05, "--format", "md", "--quiet")
     assert r"p \< 0.01 and \|slope\| \> 0.05" in result.stdout
     assert open_run(run).settings.statistics.max_p == 0.001
     assert invoke("slopes", run, "--format", "md").stdout == open_run(run).table("md")
 
 
-def test_a_file_s_ending_says_the_format(invoke, run, tmp_path):
-    for name, start in (
-        ("t.tex", "% needs"),
-        ("t.html", "<table"),
-        ("t.md", "**Labels"),
-        ("t.json", "["),
-        ("t.csv", "adapter,"),
-    ):
-        result = invoke("slopes", run, "--out", tmp_path / name)
+def test_format_follows_the_file_extension(invoke, run, tmp_path):
+    starts = {"tex": "% needs", "html": "<table", "md": "**Labels", "json": "[", "csv": "adapter,"}
+    for extension, start in starts.items():
+        result = invoke("slopes", run, "--out", tmp_path / f"t.{extension}")
         assert result.exit_code == 0, result.output
-        assert (tmp_path / name).read_text().startswith(start)
+        assert (tmp_path / f"t.{extension}").read_text().startswith(start)
         assert result.stdout == ""
     wrong = invoke("slopes", run, "--out", tmp_path / "t.docx")
     assert wrong.exit_code == 2
@@ -61,7 +56,7 @@ def test_a_file_s_ending_says_the_format(invoke, run, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["validity", "power"])
-def test_other_tables_go_into_files_too(invoke, run, tmp_path, command):
+def test_validity_and_power_are_written_to_files(invoke, run, tmp_path, command):
     result = invoke(command, run, "--out", tmp_path / "table.tex")
     assert result.exit_code == 0, result.output
     assert r"\toprule" in (tmp_path / "table.tex").read_text()
@@ -69,7 +64,7 @@ def test_other_tables_go_into_files_too(invoke, run, tmp_path, command):
     assert invoke(command, run, "--format", "json").stdout.count('"attribute"') == len(frame)
 
 
-def test_figures_have_stable_names_bytes_and_captions(invoke, run, tmp_path):
+def test_figures_are_reproducible_and_have_captions(invoke, run, tmp_path):
     names = ["opencv-gender-curves", "opencv-gender-intervals", "a-b-race-curves", "a-b-race-intervals"]
     for folder in ("one", "two"):
         result = invoke("figures", run, "--format", "svg", "--out", tmp_path / folder)
@@ -92,38 +87,38 @@ def test_figures_have_stable_names_bytes_and_captions(invoke, run, tmp_path):
         (["--label", "l0", "--attribute", "age"], "no attribute 'age'"),
     ],
 )
-def test_figures_that_there_are_not(invoke, run, tmp_path, words, message):
+def test_invalid_figure_options_exit_with_2(invoke, run, tmp_path, words, message):
     result = invoke("figures", run, "--out", tmp_path / "figures", *words)
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
     assert not (tmp_path / "figures").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_one_clear_line(invoke, run, tmp_path):
+def test_folder_that_cannot_be_created_gives_one_line(invoke, run, tmp_path):
     (tmp_path / "file").write_text("")
     result = invoke("figures", run, "--label", "l2", "--out", tmp_path / "file" / "figures")
     assert result.exit_code == 2
     assert result.output == f"counterslope: {tmp_path / 'file' / 'figures'}: Not a directory\n"
 
 
-def test_chosen_figures(invoke, run, tmp_path):
+def test_figures_of_selected_adapters_and_labels(invoke, run, tmp_path):
     words = ["--adapter", "opencv", "--label", "l2", "--format", "png", "--out", tmp_path]
     assert invoke("figures", run, *words).exit_code == 0
     assert {file.name for file in tmp_path.glob("*.png")} == {"opencv-gender-curves.png", "opencv-gender-intervals.png"}
     assert "selected labels: “l2”" in (tmp_path / "opencv-gender-curves.txt").read_text()
 
 
-def test_a_run_that_is_not_estimated_yet(invoke, tmp_path):
+def test_commands_on_a_run_without_estimates(invoke, tmp_path):
     fresh = write_run(tmp_path / "fresh", [("opencv", "gender", "edit", responses(effect=0.3, seed=1))])
     for command in ("validity", "figures"):
         result = invoke(command, fresh)
         assert result.exit_code == 2
         assert "counterslope report" in result.output
-    assert invoke("slopes", fresh, "--format", "csv").stdout.startswith("adapter,"), "it is estimated first"
+    assert invoke("slopes", fresh, "--format", "csv").stdout.startswith("adapter,"), "slopes estimates first"
     assert invoke("validity", tmp_path / "nothing").exit_code == 2
 
 
-def test_who_is_in_a_run(invoke, run):
+def test_represent_prints_the_frame_of_the_api(invoke, run):
     result = invoke("represent", run, "--by", "keyword", "--format", "json")
     assert result.exit_code == 0, result.output
     frame = open_run(run).representation(by="keyword")

@@ -1,4 +1,4 @@
-"""``leakage`` and ``dpa`` on plain files: the papers' hand cases, formats, and errors that name the column."""
+"""The commands ``leakage`` and ``dpa`` on files."""
 
 import json
 
@@ -11,7 +11,7 @@ from pipeline.analyses.inputs import InputError
 from pipeline.analyses.registry import analysis, compute
 from pipeline.run.formats import decimal
 
-# gender, cooking, what the model says: balanced data, 90 % right, 60 % of the answers as the gender has it
+# gender, cooking, prediction, count: balanced data; 90 % of the predictions are right, 60 % equal the gender
 CELLS = [(0, 0, 0, 25), (0, 1, 0, 5), (0, 1, 1, 20), (1, 1, 1, 25), (1, 0, 1, 5), (1, 0, 0, 20)]
 
 
@@ -30,17 +30,17 @@ def values(result):
     return {(row.get("direction"), row["quantity"]): row["value"] for row in json.loads(result.stdout)}
 
 
-def test_leakage_of_a_file(invoke, file):
-    words = ("leakage", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess")
-    found = values(invoke(*words, "--format", "json"))
+def test_leakage_prints_the_known_values(invoke, file):
+    arguments = ("leakage", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess")
+    found = values(invoke(*arguments, "--format", "json"))
     assert found[None, "amplification"] == pytest.approx(0.1)
     assert found[None, "data"] == 0.5
-    shown = invoke(*words)
+    shown = invoke(*arguments)
     assert "Leakage of gender by cooking, 100 rows" in shown.output
     assert "0.600" in shown.output
 
 
-def test_leakage_from_scores_in_rounds(invoke, file):
+def test_leakage_from_scores_with_repeats(invoke, file):
     result = invoke(
         "leakage", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess", "--output", "score",
         "--attacker", "logistic", "--held-out", "0.5", "--balance", "redraw", "--folded", "--repeats", "3",
@@ -51,17 +51,17 @@ def test_leakage_from_scores_in_rounds(invoke, file):
     assert "no interval over examples" in result.stderr
 
 
-def test_dpa_of_a_file_in_both_directions(invoke, file):
-    words = ("dpa", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess")
-    found = values(invoke(*words, "--predicted-attribute", "gender", "--format", "json"))
+def test_dpa_prints_both_directions(invoke, file):
+    arguments = ("dpa", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess")
+    found = values(invoke(*arguments, "--predicted-attribute", "gender", "--format", "json"))
     assert found["A->T", "dpa"] == pytest.approx(1 / 11)
     assert found["T->A", "dpa"] == 0
     for format in ("md", "latex", "csv"):
-        assert "dpa" in invoke(*words, "--format", format).output
+        assert "dpa" in invoke(*arguments, "--format", format).output
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (("--attribute", "sex", "--task", "cooking", "--prediction", "guess"), "no column 'sex'"),
         (("--attribute", "gender", "--task", "unknown", "--prediction", "guess"), "'unknown'"),
@@ -73,8 +73,8 @@ def test_dpa_of_a_file_in_both_directions(invoke, file):
         ),
     ],
 )
-def test_what_cannot_be_ends_with_two(invoke, file, words, message):
-    result = invoke("dpa", file, *words)
+def test_invalid_options_exit_with_2(invoke, file, arguments, message):
+    result = invoke("dpa", file, *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
 
@@ -86,12 +86,11 @@ def test_help_shows_an_example(invoke, command):
     assert f"counterslope {command}" in " ".join(result.output.split())
 
 
-def test_dpa_of_numbers_by_the_command(tmp_path):
+def test_dpa_of_continuous_variables(tmp_path):
     rng = np.random.default_rng(0)
     age = rng.normal(size=60)
     pay = age + rng.normal(size=60)
-    frame = pd.DataFrame({"age": age, "pay": pay, "guess": pay + age})
-    frame.to_csv(tmp_path / "rows.csv", index=False)
+    pd.DataFrame({"age": age, "pay": pay, "guess": pay + age}).to_csv(tmp_path / "rows.csv", index=False)
     given = {"attribute": ["age"], "task": ["pay"], "prediction": ["guess"], "quality": "inverse_rmse", "repeats": 3}
     found = compute("dpa", tmp_path / "rows.csv", given)
     assert found.tables["dpa"]["quantity"].tolist() == ["data", "model", "dpa", "dpa_shuffled"]
@@ -102,7 +101,7 @@ def test_dpa_of_numbers_by_the_command(tmp_path):
 
 
 @pytest.mark.parametrize(("command", "quantity"), [("dpa", "dpa"), ("leakage", "amplification")])
-def test_several_attackers_have_rows_each_and_their_range_is_stated(tmp_path, command, quantity):
+def test_several_attackers_are_tabulated_with_their_range(tmp_path, command, quantity):
     rng = np.random.default_rng(0)
     gender, cooking, guess = (rng.integers(0, 2, 200) for _ in range(3))
     pd.DataFrame({"gender": gender, "cooking": cooking, "guess": guess}).to_csv(tmp_path / "rows.csv", index=False)
@@ -111,11 +110,11 @@ def test_several_attackers_have_rows_each_and_their_range_is_stated(tmp_path, co
     table = both.tables[command]
     for attacker in ("majority", "logistic"):
         alone = compute(command, tmp_path / "rows.csv", given | {"attacker": attacker}).tables[command]
-        own = table[table["attacker"] == attacker].reset_index(drop=True)
-        pd.testing.assert_frame_equal(own, alone, check_dtype=False)
+        rows = table[table["attacker"] == attacker].reset_index(drop=True)
+        pd.testing.assert_frame_equal(rows, alone, check_dtype=False)
     values = table.loc[table["quantity"] == quantity, "value"]
-    (words,) = [note for note in both.notes if "over 2 attackers" in note]
-    assert f"over 2 attackers: {decimal(values.min(), sign=True)} (" in words
+    (note,) = [note for note in both.notes if "over 2 attackers" in note]
+    assert f"over 2 attackers: {decimal(values.min(), sign=True)} (" in note
     over = both.tables[f"{command}_robustness"].set_index("quantity").loc[quantity]
     assert (over["lowest"], over["highest"]) == (values.min(), values.max())
     assert over["sd"] == pytest.approx(values.std(ddof=1))
@@ -124,10 +123,10 @@ def test_several_attackers_have_rows_each_and_their_range_is_stated(tmp_path, co
     kept = Kept(tables=both.kept(), about={"file": "rows.csv", **both.about}, swept={})
     (part,) = analysis(command).sections(kept)[0].parts
     assert [each.caption for each in part.tables] == ["All quantities", "Dependence on the attacker"]
-    assert part.sentences == [words], "one sentence over all of them"
+    assert part.sentences == [note]
 
 
-def test_networks_of_other_sizes_can_be_named_and_stand_for_ten(tmp_path):
+def test_networks_is_ten_attackers_and_invalid_networks_raise(tmp_path):
     rng = np.random.default_rng(0)
     age = rng.integers(0, 2, 80)
     pd.DataFrame({"a": age, "t": rng.integers(0, 2, 80), "guess": age}).to_csv(tmp_path / "rows.csv", index=False)
@@ -140,7 +139,7 @@ def test_networks_of_other_sizes_can_be_named_and_stand_for_ten(tmp_path):
             compute("dpa", tmp_path / "rows.csv", given | {"attacker": name})
 
 
-def test_attackers_of_numbers_are_distinguished(tmp_path):
+def test_several_attackers_of_continuous_variables(tmp_path):
     rng = np.random.default_rng(0)
     age = rng.normal(size=60)
     pd.DataFrame({"age": age, "pay": age + rng.normal(size=60), "guess": age}).to_csv(tmp_path / "r.csv", index=False)

@@ -9,7 +9,7 @@ FRAME = pd.DataFrame(
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
-def test_files_are_read_with_what_is_missing(tmp_path, ending):
+def test_files_are_read_with_missing_values(tmp_path, ending):
     path = tmp_path / f"predictions.{ending}"
     if ending == "parquet":
         FRAME.to_parquet(path)
@@ -20,19 +20,19 @@ def test_files_are_read_with_what_is_missing(tmp_path, ending):
     assert frame["cook"].tolist() == [0, 1, 1]
 
 
-def test_a_person_called_na_is_a_person(tmp_path):
+def test_na_and_none_are_text(tmp_path):
     (tmp_path / "names.csv").write_text("person,cook\nNA,1\nNone,0\n")
     assert read_predictions(tmp_path / "names.csv")["person"].tolist() == ["NA", "None"]
 
 
 @pytest.mark.parametrize("text", ["cook,drive,cook\n1,0,0\n", 'cook,"drive ""a""",cook\n1,0,0\n'])
-def test_two_columns_of_one_name_are_refused(tmp_path, text):
+def test_duplicate_column_names_raise(tmp_path, text):
     (tmp_path / "twice.csv").write_text(text)
     with pytest.raises(InputError, match=r"twice\.csv has two columns called 'cook': rename one"):
         read_predictions(tmp_path / "twice.csv")
 
 
-def test_a_column_of_names_becomes_a_column_for_each():
+def test_indicators_have_a_column_per_category():
     found = indicators(FRAME, ["gender"], table="f")
     assert found.to_dict("list") == {"man": [1, 0, 0], "woman": [0, 0, 1]}
     wider = indicators(FRAME, ["gender"], table="f", names=["woman", "man", "other"])
@@ -48,7 +48,7 @@ def test_a_column_of_names_becomes_a_column_for_each():
         (["gender"], ["man"], "column 'gender' of f has 'woman', which is not one of man"),
     ],
 )
-def test_columns_that_cannot_be_are_refused(columns, names, message):
+def test_invalid_columns_raise(columns, names, message):
     with pytest.raises(InputError, match=message):
         indicators(FRAME, columns, table="f", names=names)
 
@@ -63,14 +63,14 @@ def test_columns_that_cannot_be_are_refused(columns, names, message):
         ("missing.csv", None, "cannot be read"),
     ],
 )
-def test_files_that_cannot_be_are_refused(tmp_path, name, text, message):
+def test_invalid_files_raise(tmp_path, name, text, message):
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=message):
         read_predictions(tmp_path / name)
 
 
-def test_shares_in_per_cent(tmp_path):
+def test_share_table_reads_per_cent(tmp_path):
     path = tmp_path / "occupations.tsv"
     path.write_text("occupation\twomen\nnurse\t90\ncook\t41.5\n")
     assert share_table(path, task="occupation", share="women") == {"nurse": 0.9, "cook": 0.415}

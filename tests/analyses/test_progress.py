@@ -1,4 +1,4 @@
-"""Every analysis that takes long opens a bar before its work, and the bar moves with the work."""
+"""Progress bars of analyses, reports and figures."""
 
 import sys
 from collections import Counter
@@ -17,17 +17,17 @@ from pipeline.stages.run_view import RunView
 
 
 class Recorder:
-    """A watch that counts the moves of each bar."""
+    """Counts the updates of each bar."""
 
     def __init__(self):
-        self.totals, self.moves, self.done = {}, Counter(), Counter()
+        self.totals, self.updates, self.done = {}, Counter(), Counter()
 
     @contextmanager
     def __call__(self, stage, *, total):
         self.totals[stage] = total
 
         def advance(count, note=""):
-            self.moves[stage] += 1
+            self.updates[stage] += 1
             self.done[stage] += count
 
         yield advance
@@ -39,7 +39,7 @@ def run(tmp_path):
     return write_run(tmp_path / "may", parts)
 
 
-def test_local_bias_moves_with_every_permutation(tmp_path):
+def test_local_bias_advances_with_every_permutation(tmp_path):
     random = np.random.default_rng(0)
     rows = pd.DataFrame({"group": ["a", "b"] * 50, "guess": random.integers(0, 2, 100)})
     rows.to_csv(tmp_path / "rows.csv", index=False)
@@ -49,11 +49,11 @@ def test_local_bias_moves_with_every_permutation(tmp_path):
         options = {"attribute": "group", "prediction": "guess", "features": tmp_path / "features.npy"}
         options |= {"clusters": 2, "min_rows": 5, "permutations": 7, "null": null}
         compute("local", tmp_path / "rows.csv", options, watch=watch)
-        assert watch.moves["local"] == watch.done["local"] == watch.totals["local"] == 14
+        assert watch.updates["local"] == watch.done["local"] == watch.totals["local"] == 14
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "moves"),
+    ("name", "options", "updates"),
     [
         ("amplification", {"base": {"l0": 0.7, "l1": 0.2}, "base_group": "female", "resamples": 50}, 2),
         ("amplification", {"base": {"l0": 0.7}, "base_group": "female", "values": [(-2, 2), (-4 / 3, 4 / 3)]}, 4),
@@ -61,45 +61,45 @@ def test_local_bias_moves_with_every_permutation(tmp_path):
         ("comparison", {"adapters": ["opencv", "mine"]}, 1),
     ],
 )
-def test_a_run_s_analyses_move_with_its_sweeps(run, name, options, moves):
+def test_analyses_of_a_run_advance_with_its_sweeps(run, name, options, updates):
     watch = Recorder()
     compute(name, run, options, watch=watch)
-    assert watch.moves[name] == watch.totals[name] == moves
+    assert watch.updates[name] == watch.totals[name] == updates
 
 
-def test_slopes_move_with_their_labels(run):
+def test_slopes_advance_with_their_labels(run):
     watch = Recorder()
     estimate_run(run, changes={"statistics": {"by": "perceived"}}, watch=watch)
     assert watch.done["slopes"] == watch.totals["slopes"] == 6
-    assert watch.moves["slopes"] > 2
+    assert watch.updates["slopes"] > 2
     assert watch.done["tables"] == watch.totals["tables"]
     assert watch.done["comparison"] == watch.totals["comparison"] == 1
     assert watch.done["subgroups"] == watch.totals["subgroups"] == 2
 
 
-def test_the_report_that_is_written_for_a_result_shows_its_bar(run):
+def test_report_after_an_analysis_has_a_bar(run):
     estimate_run(run, changes={})
     watch = Recorder()
     keep_result(run, "power", compute("power", run, {}), watch=watch)
-    assert watch.moves["report"] > 0
+    assert watch.updates["report"] > 0
 
 
-def test_figures_move_one_by_one(run, tmp_path):
+def test_figures_advance_one_by_one(run, tmp_path):
     estimate_run(run, changes={})
     watch = Recorder()
     files = RunView(run).figures(tmp_path / "figures", format="svg", watch=watch)
-    assert watch.moves["figures"] == watch.totals["figures"] == len(files) / 2 > 1
+    assert watch.updates["figures"] == watch.totals["figures"] == len(files) / 2 > 1
 
 
-def test_parts_of_photos_add_up_to_a_full_bar(capsys):
+def test_fractional_advances_add_up_to_the_total(capsys):
     with Bars()("counterfactuals", total=24) as advance:
         for _ in range(24 * 13):
             advance(1 / 13)
     assert "24/24" in capsys.readouterr().err
 
 
-class Screen:
-    """What IPython's ``display`` gives: an output that can be written anew."""
+class Output:
+    """IPython's display handle: an output that can be updated."""
 
     def __init__(self):
         self.lines = []
@@ -108,24 +108,24 @@ class Screen:
         self.lines.append(data)
 
 
-def test_a_notebook_shows_a_bar_for_each_stage_without_being_asked(run, monkeypatch):
-    screens = {}
+def test_notebook_shows_a_bar_per_stage_by_default(run, monkeypatch):
+    outputs = {}
 
     def display(data, *, raw, display_id):
-        return screens.setdefault(data["text/plain"].split()[0], Screen())
+        return outputs.setdefault(data["text/plain"].split()[0], Output())
 
     notebook = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel="a kernel"))
     monkeypatch.setitem(sys.modules, "IPython", notebook)
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     RunView(run).estimate(min_slope=0.05)
-    assert {"tables", "slopes", "report"} <= set(screens)
-    last = screens["tables"].lines[-1]
+    assert {"tables", "slopes", "report"} <= set(outputs)
+    last = outputs["tables"].lines[-1]
     total = int(last["text/plain"].split()[3])
-    assert last["text/plain"].startswith(f"tables {total} of {total} · "), "it ends full"
+    assert last["text/plain"].startswith(f"tables {total} of {total} · ")
     assert f'value="{total}" max="{total}"' in last["text/html"]
-    screens.clear()
+    outputs.clear()
     RunView(run).estimate(min_slope=0.04, progress=False)
-    assert not screens
+    assert not outputs
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=SimpleNamespace))  # IPython in a terminal
     RunView(run).estimate(min_slope=0.03)
-    assert not screens
+    assert not outputs

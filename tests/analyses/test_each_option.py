@@ -1,4 +1,4 @@
-"""The measures of a file for the rows of each value of a column, in one table."""
+"""The option ``--each``: measures for the rows of each value of a column, in one table."""
 
 import numpy as np
 import pandas as pd
@@ -20,19 +20,19 @@ def file(tmp_path):
     return tmp_path / "masked.csv"
 
 
-def test_each_values_rows_are_measured_apart(file, tmp_path):
-    found = compute_each("amplification", file, OPTIONS, column="condition").tables["summary"]
-    assert found.columns[0] == "condition"
+def test_rows_of_each_value_are_measured_separately(file, tmp_path):
+    combined = compute_each("amplification", file, OPTIONS, column="condition").tables["summary"]
+    assert combined.columns[0] == "condition"
     for value in ("full", "box"):
-        own = tmp_path / f"{value}.csv"
+        subset = tmp_path / f"{value}.csv"
         frame = pd.read_csv(file)
-        frame[frame["condition"] == value].to_csv(own, index=False)
-        alone = compute("amplification", own, OPTIONS).tables["summary"]
-        part = found[found["condition"] == value].drop(columns="condition").reset_index(drop=True)
+        frame[frame["condition"] == value].to_csv(subset, index=False)
+        alone = compute("amplification", subset, OPTIONS).tables["summary"]
+        part = combined[combined["condition"] == value].drop(columns="condition").reset_index(drop=True)
         pd.testing.assert_frame_equal(part, alone, check_dtype=False)
 
 
-def test_rows_that_cannot_be_measured_are_named(file):
+def test_error_names_the_value_whose_rows_are_invalid(file):
     frame = pd.read_csv(file)
     frame.loc[frame["condition"] == "box", "guess"] = np.nan
     frame.to_csv(file, index=False)
@@ -40,7 +40,7 @@ def test_rows_that_cannot_be_measured_are_named(file):
         compute_each("amplification", file, OPTIONS, column="condition")
 
 
-def test_the_command_prints_one_table_and_leaves_none_in_a_run(file, invoke):
+def test_each_prints_one_table_and_excludes_run(file, invoke):
     words = ["amplification", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess"]
     done = invoke(*words, "--resamples", 20, "--each", "condition")
     assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""The report's further sections: what each says of tables as the commands leave them."""
+"""The report's sections of the analyses."""
 
 import pandas as pd
 import pytest
@@ -18,24 +18,24 @@ def section(name, tables, about=None):
     return found
 
 
-def only(extra):
-    assert len(extra.parts) == 1
-    return extra.parts[0]
+def only_part(section):
+    (part,) = section.parts
+    return part
 
 
 def rows_of(table):
     return printed_table(table).rows
 
 
-def classifiers(rows):
+def comparison_section(rows):
     return section("comparison", {"adapter_comparison": rows})
 
 
-def shares(rows, notes=()):
+def representation_section(rows, notes=()):
     return section("representation", {"representation": rows}, {"by": "keyword", "notes": notes})
 
 
-def local(statistics, clusters, exemplars):
+def local_section(statistics, clusters, exemplars):
     parts = {"statistics": statistics, "clusters": clusters, "exemplars": exemplars}
     return section("local", {f"local_{name}": frame for name, frame in parts.items()})
 
@@ -50,120 +50,115 @@ def local(statistics, clusters, exemplars):
         ((NAN, NAN, NAN), "nothing can be concluded"),
     ],
 )
-def test_amplification_is_worded_as_evidence(overall, words):
+def test_amplification_is_worded_by_its_interval(overall, words):
     frame = amplification_frame(("cook", 0.05, 0.01, 0.09), ("drive", -0.02, -0.05, 0.01), overall=overall)
-    extra = section("amplification", {"amplification": frame}, BASE)
-    assert words in only(extra).sentences[0]
-    assert "the shares of female in jobs.csv" in extra.explanation
+    found = section("amplification", {"amplification": frame}, BASE)
+    assert words in only_part(found).sentences[0]
+    assert "the shares of female in jobs.csv" in found.explanation
 
 
-def test_amplification_lists_tasks_by_size_the_unknown_last_and_placebos_next_to_them():
+def test_amplification_table_is_sorted_and_has_placebos():
     edit = amplification_frame(("drive", -0.02, -0.05, 0.01), ("fly", NAN, NAN, NAN), ("cook", 0.05, 0.01, 0.09))
     placebo = amplification_frame(("cook", 0.01, -0.01, 0.03), arm="random")
-    part = only(section("amplification", {"amplification": pd.concat([edit, placebo])}, BASE))
+    part = only_part(section("amplification", {"amplification": pd.concat([edit, placebo])}, BASE))
     sheet = printed_table(*part.tables)
-    assert [row[0] for row in sheet.rows] == ["cook", "drive", "fly"]
+    assert [slope_row[0] for slope_row in sheet.rows] == ["cook", "drive", "fly"]
     assert sheet.headings[-1] == "Placebo “random”"
-    assert [row[-1] for row in sheet.rows] == ["+0.010", "–", "–"]
+    assert [slope_row[-1] for slope_row in sheet.rows] == ["+0.010", "–", "–"]
     assert sheet.rows[2][1] == "not in the base"
     assert any("placebo “random”" in sentence for sentence in part.sentences)
     assert "1 of 2 tasks change in the direction of the base" in part.sentences[1]
 
 
-def test_a_local_gap_is_evidence_only_where_chance_gives_none_such():
-    strong = only(local(*local_frames((0.1, 0.4, True), (-0.3, 0.005, True))))
+def test_local_gap_is_evidence_only_if_significant():
+    strong = only_part(local_section(*local_frames((0.1, 0.4, True), (-0.3, 0.005, True))))
     assert "a gap of −0.300 in cluster 1" in strong.sentences[0]
-    assert [row[0] for row in rows_of(strong.tables[0])] == ["1", "0"]
+    assert [slope_row[0] for slope_row in rows_of(strong.tables[0])] == ["1", "0"]
     assert strong.galleries[0].heading == "Cluster 1, gap −0.300, p = 0.005"
-    groups = ("feminine", "masculine")
-    assert strong.galleries[0].rows == [(group, [f"{group}-1.jpg", f"{group}-2.jpg"]) for group in groups]
-    weak = only(local(*local_frames((0.1, 0.4, True), null="fixed")))
+    subgroup_section = ("feminine", "masculine")
+    assert strong.galleries[0].rows == [(group, [f"{group}-1.jpg", f"{group}-2.jpg"]) for group in subgroup_section]
+    weak = only_part(local_section(*local_frames((0.1, 0.4, True), null="fixed")))
     assert weak.sentences[0].startswith("No evidence of local bias")
     assert "p is too small" in weak.sentences[1]
-    few = only(local(*local_frames((NAN, NAN, False))))
+    few = only_part(local_section(*local_frames((NAN, NAN, False))))
     assert "nothing can be concluded" in few.sentences[0]
     assert few.galleries == []
 
 
-def test_shares_are_drawn_raw_and_corrected():
-    part = only(shares(representation_rows(("nurse", 0.9), ("ceo", 0.2)), notes=["A."]))
+def test_representation_shows_raw_and_corrected_shares():
+    part = only_part(representation_section(representation_rows(("nurse", 0.9), ("ceo", 0.2)), notes=["A."]))
     assert "keyword “nurse”: 90.0 % of 40 faces perceived as feminine" in part.sentences[0]
     assert "corrected 90.0 %" in part.sentences[0]
     (chart,) = part.charts
     assert list(chart.series) == ["as perceived", "corrected for the estimator's errors"]
-    raw = only(shares(representation_rows(("nurse", 0.9), corrected=False)))
+    raw = only_part(representation_section(representation_rows(("nurse", 0.9), corrected=False)))
     assert "not corrected" in raw.sentences[0]
     assert list(raw.charts[0].series) == ["as perceived"]
 
 
-def test_classifiers_differ_or_there_is_no_evidence_that_they_do():
+def test_comparison_of_adapters_is_worded_by_its_interval():
     rows = comparison_rows(("beard", -0.1, 0.2, 0.3), ("smile", 0.2, 0.05, 0.001), ("tie", NAN, NAN, NAN))
-    part = only(classifiers(rows))
+    part = only_part(comparison_section(rows))
     assert part.heading == "opencv less mine, perceived gender"
     assert "Slopes of 2 labels compared on 90 photos: 1 of 2 differ (q < 0.05)." in part.sentences[0]
     assert part.sentences[1].startswith("“smile”: slope +0.300 by opencv, +0.100 by mine; difference +0.200")
-    assert [row[0] for row in rows_of(part.tables[0])] == ["smile", "beard"]
-    alike = only(classifiers(rows[:1]))
+    assert [slope_row[0] for slope_row in rows_of(part.tables[0])] == ["smile", "beard"]
+    alike = only_part(comparison_section(rows[:1]))
     assert "no evidence of a difference larger than 0.300" in alike.sentences[0]
-    unknown = only(classifiers(rows[2:]))
+    unknown = only_part(comparison_section(rows[2:]))
     assert "nothing can be concluded" in unknown.sentences[0]
     assert not unknown.charts
 
 
-def test_two_runs_say_which_photos_were_left_out():
+def test_comparison_of_runs_counts_the_omitted_photos():
     about = {"other": "june", "only_first": 3, "only_second": 0}
-    extra = section("comparison", {"comparison": comparison_rows(("smile", 0.2, 0.05, 0.001))}, about)
-    assert "the run “june”" in extra.explanation
-    assert extra.caveats[0] == "Not compared, because only in this run: 3 photos."
+    found = section("comparison", {"comparison": comparison_rows(("smile", 0.2, 0.05, 0.001))}, about)
+    assert "the run “june”" in found.explanation
+    assert found.caveats[0] == "Not compared, because only in this run: 3 photos."
 
 
-def row(label, slope=NAN):
+def slope_row(label, slope=NAN):
     facts = {"adapter": "clarity", "attribute": "gender", "arm": "edit", "label": label, "photos": 400}
     numbers = {"slope": slope, "slope_low": slope - 0.02, "slope_high": slope + 0.02, "p": 1e-6, "q": 2e-6}
     return dict.fromkeys(SLOPE_COLUMNS, NAN) | facts | numbers | {"estimable": slope == slope}
 
 
-def groups(slopes, differences, by):
+def subgroup_section(slopes, differences, by):
     return section("subgroups", {"subgroups": slopes, "subgroup_differences": differences}, {"by": by})
 
 
-def test_groups_of_photos_are_compared():
+def test_subgroups_are_compared():
     slopes = pd.DataFrame(
-        [row("smile", slope) | {"group": group} for group, slope in (("a", 0.2), ("b", -0.1))]
-        + [row("hat") | {"group": "a"}]
+        [slope_row("smile", slope) | {"group": group} for group, slope in (("a", 0.2), ("b", -0.1))]
+        + [slope_row("hat") | {"group": "a"}]
     )
     of = {"adapter": "clarity", "attribute": "gender", "arm": "edit", "label": "smile", "group": "a", "other": "b"}
-    numbers = {
-        "group_slope": 0.2,
-        "other_slope": -0.1,
-        "difference": 0.3,
-        "difference_low": 0.2,
-        "difference_high": 0.4,
-    }
+    numbers = {"group_slope": 0.2, "other_slope": -0.1, "difference": 0.3}
+    numbers |= {"difference_low": 0.2, "difference_high": 0.4}
     differences = pd.DataFrame([of | numbers | {"p": 0.001, "q": 0.002}], columns=list(DIFFERENCE_COLUMNS))
-    part = only(groups(slopes, differences, "perceived"))
+    part = only_part(subgroup_section(slopes, differences, "perceived"))
     assert "“smile”: slope +0.200 among a, −0.100 among b; difference +0.300" in part.sentences[-1]
     assert len(rows_of(part.tables[0])) == 2
-    none = only(groups(slopes[2:], differences[:0], "keyword"))
+    none = only_part(subgroup_section(slopes[2:], differences[:0], "keyword"))
     assert none.sentences == ["No label can be estimated in any group (a)."]
-    unsure = only(groups(slopes, differences.assign(q=0.5), "keyword"))
+    unsure = only_part(subgroup_section(slopes, differences.assign(q=0.5), "keyword"))
     assert "no evidence of a difference larger than 0.400" in unsure.sentences[1]
 
 
-def test_a_figure_of_predictability_comes_with_a_grid_to_read_it_by():
+def test_dpa_section_has_the_bias_grid():
     frame = pd.DataFrame([{"direction": "A->T", "quantity": "dpa", "value": 0.12, "sd": 0.01, "repeats": 20}])
     grid = pd.DataFrame({"dataset_bias": [0.5, 1], "model_bias": [0.5, 1], "dpa": [0.0, 0.3]})
     about = {"file": "rows.csv", "attribute": ["gender"], "task": ["cook"], "quality": "accuracy", "equalise": "none"}
-    part = only(section("dpa", {"dpa": frame, "dpa_grid": grid}, about))
+    part = only_part(section("dpa", {"dpa": frame, "dpa_grid": grid}, about))
     assert part.sentences == ["DPA A->T: +0.120 (mean of 20 repeats, standard deviation 0.010)."]
     assert "These are not this run's data" in part.charts[0].caption
     assert len(part.charts) == 1
     others = grid.assign(bias_amplification=[0.0, 0.0], multi_amplification=[0.0, 0.5])
-    part = only(section("dpa", {"dpa": frame, "dpa_grid": others}, about))
+    part = only_part(section("dpa", {"dpa": frame, "dpa_grid": others}, about))
     assert [chart.metric for chart in part.charts] == ["dpa", "bias_amplification", "multi_amplification"]
 
 
-def test_photos_needed_are_listed_fewest_first():
+def test_power_table_is_sorted_by_the_number_of_photos():
     rows = [
         {"adapter": "clarity", "attribute": "gender", "arm": "edit", "label": label, "photos": 90, "y_c": 0.3,
          "width": 0.2,
@@ -171,6 +166,6 @@ def test_photos_needed_are_listed_fewest_first():
         for label, more in (("hat", 900), ("smile", 80))
     ]  # fmt: skip
     about = {"width": 0.05, "slope": 0.03, "max_p": 0.001, "power": 0.8}
-    part = only(section("power", {"power": pd.DataFrame(rows, columns=list(POWER_COLUMNS))}, about))
-    assert [row[0] for row in rows_of(part.tables[0])] == ["smile", "hat"]
+    part = only_part(section("power", {"power": pd.DataFrame(rows, columns=list(POWER_COLUMNS))}, about))
+    assert [slope_row[0] for slope_row in rows_of(part.tables[0])] == ["smile", "hat"]
     assert part.sentences == ["1 of 2 labels already have enough photos to detect such a slope."]
