@@ -1,7 +1,7 @@
-"""What every test shares: seeded randomness, and no time limits for single examples (machines differ in speed).
+"""Fixtures of all tests: seeded randomness, the command line, portraits, and a browser.
 
-And a real browser, Debian's chromium driven by Playwright. Without either its tests are skipped by name; with
-BROWSER_TESTS=required that is a failure.
+The browser is the system's chromium, driven by Playwright. Where either is missing, its tests are skipped; with
+BROWSER_TESTS=required they fail.
 """
 
 import os
@@ -15,8 +15,8 @@ settings.register_profile("suite", deadline=None, derandomize=True, max_examples
 settings.load_profile("suite")
 
 
-# Few tests that take long, begun first: begun last, one process of the suite would wait for the other.
-LONG = {
+# Slow test files are started first, so that no worker process of the suite has to wait for another at the end.
+SLOW = {
     f"test_{name}.py"
     for name in (
         "examples", "object_store", "workers_and_kills", "ray_engine", "interactions_of_pixels", "killing", "audit",
@@ -26,30 +26,30 @@ LONG = {
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path.name not in LONG)
+    items.sort(key=lambda item: item.path.name not in SLOW)
 
 
 @pytest.fixture(autouse=True)
 def _seeded():
-    # Only where a test's own imports have loaded torch: light tests stay light.
+    # torch is not imported here, so that tests that do not need it stay fast.
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture
 def invoke(monkeypatch):
-    """The command line: words of any kind in, its result out; a terminal so wide that no message is broken."""
+    """Run the command line with arguments of any type; the terminal is wide enough for messages on one line."""
     from typer.testing import CliRunner
 
     from pipeline.cli.app import app
 
     monkeypatch.setenv("COLUMNS", "200")
-    return lambda *words: CliRunner().invoke(app, list(map(str, words)))
+    return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
 
 
 @pytest.fixture(scope="session")
 def sample_folder(tmp_path_factory):
-    """Makes folders with so many portraits of the embedded sample, taken from all over it."""
+    """Create a folder with ``count`` portraits of the embedded sample, every seventh by default."""
     from pipeline.photos import SAMPLE
 
     def make(count, *, every=7):
@@ -63,22 +63,22 @@ def sample_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    """One chromium for a module: Playwright's event loop must not outlive it and meet other tests' loops."""
+    """One chromium per module, as Playwright's event loop must not overlap the loops of other tests."""
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        _absent("Playwright's Python package")
+        _skip("Playwright's Python package")
     if executable is None:
-        _absent("chromium")
+        _skip("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
 
 
-def _absent(what):
-    lacking = f"the browser tests need {what}, which this machine does not have"
+def _skip(what):
+    message = f"the browser tests need {what}, which this machine does not have"
     if os.environ.get("BROWSER_TESTS") == "required":
-        pytest.fail(lacking)
-    pytest.skip(lacking)
+        pytest.fail(message)
+    pytest.skip(message)

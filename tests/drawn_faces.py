@@ -1,4 +1,4 @@
-"""A drawn face that the detectors find, so that no test needs a photo of anyone."""
+"""A drawn face that the detectors find, so that tests need no photo of a person."""
 
 import cv2
 import numpy as np
@@ -28,7 +28,5 @@ def drawn_face(*, width: int = 225, height: int = 275, shift: int = 0) -> NDArra
 
 
 def png(image: NDArray[np.uint8]) -> bytes:
-    """The image as a PNG file's bytes."""
-    done, encoded = cv2.imencode(".png", image[..., ::-1])
-    assert done
-    return encoded.tobytes()
+    """Encode an ``(H, W, 3)`` RGB image as PNG."""
+    return cv2.imencode(".png", image[..., ::-1])[1].tobytes()

@@ -1,4 +1,4 @@
-"""A run as it lies on disk after the classifiers have answered, made without any photo."""
+"""A run on disk whose classifiers have answered, generated without photos."""
 
 from pathlib import Path
 
@@ -15,9 +15,13 @@ PHOTO_COUNT = 90
 
 
 def write_run(folder: Path, parts, *, manifest=None, sweep=None) -> Path:
-    """Write the tables and the record of a run from (adapter, attribute, arm, y); ``manifest`` has further columns.
+    """Write the tables and the record of a run from parts (adapter, attribute, arm, y).
 
-    ``sweep`` has options of that section.
+    Args:
+        folder: the run's folder.
+        parts: ``y`` is presence ``(n, K, L)``.
+        manifest: further columns of the photos.
+        sweep: options of the section ``sweep``.
     """
     labels, answers = simulated_run(parts)
     names = [f"p{index:04d}" for index in range(max(len(part[3]) for part in parts))]
@@ -49,7 +53,7 @@ def responses(*, effect, seed):
 
 
 def tables_of(folder: Path) -> dict[str, bytes]:
-    """File -> its bytes, of what a run's results are read from."""
+    """File -> content, of all tables of a run."""
     names = ["photos.parquet", "faces.parquet", "counterfactuals.parquet", "answers.parquet", "labels.parquet"]
     tables = sorted((folder / "tables").iterdir())
     return {path.name: path.read_bytes() for path in [*(folder / name for name in names), *tables]}

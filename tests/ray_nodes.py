@@ -1,4 +1,4 @@
-"""Two Ray nodes of this machine, with a core each."""
+"""A Ray cluster of two nodes on this machine, with one core each."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ STARTS = 3
 
 @contextmanager
 def two_nodes() -> Iterator[Any]:
-    """The cluster; it ends with the context. Ray gives a node 30 seconds to start, which a busy machine may pass."""
+    """The cluster, until the context ends. A start is retried, as a busy machine may exceed Ray's limit of 30 s."""
     from ray.cluster_utils import Cluster
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

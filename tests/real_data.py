@@ -1,4 +1,4 @@
-"""Data that are no part of the repository; what needs them is skipped by name where they are not there."""
+"""Data outside the repository (COUNTERSLOPE_DATA); tests that need them are skipped where they are missing."""
 
 import os
 from pathlib import Path
@@ -10,5 +10,5 @@ COMPAS = FOLDER / "compas-scores-two-years.csv"
 
 
 def needs(file: Path) -> pytest.MarkDecorator:
-    """Marks a test that reads this file."""
-    return pytest.mark.skipif(not file.is_file(), reason=f"{file.name} is not here (COUNTERSLOPE_DATA)")
+    """Mark a test that reads this file."""
+    return pytest.mark.skipif(not file.is_file(), reason=f"{file.name} is missing (COUNTERSLOPE_DATA)")

@@ -1,4 +1,4 @@
-"""Tables of a run, written from rows."""
+"""Write tables of a run from rows."""
 
 from pathlib import Path
 
@@ -10,6 +10,6 @@ COLUMNS = {
 
 
 def write_tables(folder: Path, **tables: list[dict]) -> None:
-    """Write the tables named, each from its rows; columns that a row lacks are null."""
+    """Write each table from its rows; columns that a row lacks are null."""
     for name, rows in tables.items():
         write_table(to_table(rows, COLUMNS[name]), folder / f"{name}.parquet")

@@ -1,4 +1,4 @@
-"""Scripts as modules, for the tests of what they compute."""
+"""Import scripts as modules."""
 
 import importlib.util
 import sys
@@ -8,10 +8,10 @@ SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
 def load_script(name, *needs):
-    """The module of ``scripts/NAME.py``, after those that it imports from its own folder."""
+    """Import ``scripts/NAME.py``, after the scripts that it imports from its own folder (``needs``)."""
     path = SCRIPTS / f"{name}.py"
-    for other in needs:
-        load_script(other)
+    for dependency in needs:
+        load_script(dependency)
     if path.stem not in sys.modules:
         spec = importlib.util.spec_from_file_location(path.stem, path)
         module = importlib.util.module_from_spec(spec)

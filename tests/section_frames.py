@@ -1,4 +1,4 @@
-"""Tables as the commands leave them in a run, small and made up, for the tests of the report's further sections."""
+"""Small made-up tables of analyses, for the tests of the report's sections."""
 
 import pandas as pd
 
@@ -10,7 +10,7 @@ NAN = float("nan")
 
 
 def amplification_frame(*tasks, arm="edit", adapter="clarity", overall=(0.03, 0.01, 0.05)):
-    """Rows of (task, value, low, high); a value of NaN is a task that the base does not know."""
+    """Rows of (task, value, low, high); a value of NaN is a task that the base data lack."""
     rows = [("", *overall), *tasks]
     columns = {
         "adapter": adapter,
@@ -34,7 +34,7 @@ def amplification_frame(*tasks, arm="edit", adapter="clarity", overall=(0.03, 0.
 
 
 def comparison_rows(*labels, first="opencv", second="mine"):
-    """Rows of (label, difference, half the interval, q); a difference of NaN is not estimable."""
+    """Rows of (label, difference, half-width of its interval, q); a difference of NaN is not estimable."""
     return pd.DataFrame(
         [
             {
@@ -50,7 +50,7 @@ def comparison_rows(*labels, first="opencv", second="mine"):
 
 
 def representation_rows(*groups, corrected=True):
-    """Rows of (group, share of the feminine) of 40 photos each."""
+    """Rows of (group, share of feminine faces), of 40 photos each."""
     return pd.DataFrame(
         [
             {
@@ -67,11 +67,11 @@ def representation_rows(*groups, corrected=True):
 
 
 def local_frames(*clusters, adapter="clarity", label="smile", null="rerun"):
-    """Statistics, clusters and exemplars of rows (gap, p, reported)."""
-    of = {"adapter": adapter, "label": label}
-    statistics = pd.DataFrame([of | {"statistic": "max_gap", "min_rows": 20, "permutations": 199, "null": null}])
+    """Statistics, clusters and exemplars, from clusters of (gap, p, reported)."""
+    keys = {"adapter": adapter, "label": label}
+    statistics = pd.DataFrame([keys | {"statistic": "max_gap", "min_rows": 20, "permutations": 199, "null": null}])
     rows = [
-        of
+        keys
         | {
             "cluster": number, "rows": 60, "first_rows": 30, "second_rows": 30, "first_rate": 0.2,
             "second_rate": 0.2 + gap,
@@ -80,7 +80,7 @@ def local_frames(*clusters, adapter="clarity", label="smile", null="rerun"):
         for number, (gap, p, reported) in enumerate(clusters)
     ]  # fmt: skip
     exemplars = [
-        of | {"cluster": number, "group": group, "rank": rank, "photo": f"{group}-{rank}.jpg", "distance": 0.1 * rank}
+        keys | {"cluster": number, "group": group, "rank": rank, "photo": f"{group}-{rank}.jpg", "distance": 0.1 * rank}
         for number in range(len(clusters))
         for group in ("feminine", "masculine")
         for rank in (1, 2)

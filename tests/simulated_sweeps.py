@@ -7,7 +7,7 @@ SEVEN = np.linspace(-2, 2, 7)
 
 
 def simulate_presence(*, photos, labels, base, effect, spread, noise, seed, values=SEVEN):
-    """Presence under a probit model, ``(n, K, L)``: faces differ in level and in how they react."""
+    """Presence ``(n, K, L)`` under a probit model with random intercepts and slopes by photo."""
     random = np.random.default_rng(seed)
     level = base * np.sqrt(1 + noise**2) + random.normal(size=(photos, 1, labels))
     reaction = effect + spread * random.normal(size=(photos, 1, labels))
@@ -24,17 +24,19 @@ def true_slope(*, base, effect, spread, noise, values=SEVEN):
 
 
 def simulated_run(parts):
-    """Tables of a run from (adapter, attribute, arm, y) with labels "l0", "l1", …"""
+    """Labels and answers of a run from parts (adapter, attribute, arm, y), with labels "l0", "l1", …"""
     answers, labels = [], []
     for adapter, attribute, arm, y in parts:
         photos, steps, count = y.shape
         photo, step = np.divmod(np.arange(photos * steps), steps)
-        asked = pd.DataFrame({"photo": [f"p{i:04d}" for i in photo], "step": step + 1, "value": SEVEN[step]})
-        asked = asked.assign(adapter=adapter, attribute=attribute, arm=arm, status="ok")
-        answers.append(asked)
+        queried = pd.DataFrame({"photo": [f"p{i:04d}" for i in photo], "step": step + 1, "value": SEVEN[step]})
+        queried = queried.assign(adapter=adapter, attribute=attribute, arm=arm, status="ok")
+        answers.append(queried)
         for label in range(count):
-            seen = y[:, :, label].reshape(-1)
-            labels.append(asked.assign(label=f"l{label}", score=np.where(seen, 0.9, np.nan), returned=seen == 1))
+            present = y[:, :, label].reshape(-1)
+            labels.append(
+                queried.assign(label=f"l{label}", score=np.where(present, 0.9, np.nan), returned=present == 1)
+            )
     return pd.concat(labels, ignore_index=True), pd.concat(answers, ignore_index=True)
 
 

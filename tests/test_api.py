@@ -1,4 +1,4 @@
-"""The Python API on a run made without photos: the same numbers as the commands print, and errors by their kind."""
+"""The Python API, on a run generated without photos."""
 
 import subprocess
 import sys
@@ -24,47 +24,47 @@ def run(tmp_path: Path):
     return open_run(write_run(tmp_path / "may", parts)).estimate()
 
 
-def printed(*words, like: pd.DataFrame | None = None) -> pd.DataFrame:
-    """What a command prints as CSV; its columns have the types of the frame that it is like."""
-    result = CliRunner().invoke(app, [*map(str, words), "--format", "csv"])
+def command_output(*arguments, like: pd.DataFrame | None = None) -> pd.DataFrame:
+    """The CSV that a command prints; its columns have the types of ``like``."""
+    result = CliRunner().invoke(app, [*map(str, arguments), "--format", "csv"])
     assert result.exit_code == 0, result.output
     return frame_from_csv(result.stdout, {} if like is None else column_types(like))
 
 
-def same(frame: pd.DataFrame, *words) -> None:
-    """Whether a command prints this frame."""
-    pd.testing.assert_frame_equal(frame.reset_index(drop=True), printed(*words, like=frame), check_dtype=False)
+def assert_prints(frame: pd.DataFrame, *arguments) -> None:
+    expected = command_output(*arguments, like=frame)
+    pd.testing.assert_frame_equal(frame.reset_index(drop=True), expected, check_dtype=False)
 
 
-def test_the_numbers_are_the_commands(run):
-    same(run.power(width=0.1), "power", run.folder, "--width", 0.1)
-    same(run.compare(adapters=["opencv", "mine"]), "compare", run.folder, "--adapters", "opencv,mine")
-    same(run.validity(), "validity", run.folder)
+def test_api_and_commands_give_the_same_numbers(run):
+    assert_prints(run.power(width=0.1), "power", run.folder, "--width", 0.1)
+    assert_prints(run.compare(adapters=["opencv", "mine"]), "compare", run.folder, "--adapters", "opencv,mine")
+    assert_prints(run.validity(), "validity", run.folder)
     found = run.findings()
-    listed = printed("slopes", run.folder)
+    listed = command_output("slopes", run.folder)
     assert list(found["slope"]) == list(listed["slope"])
     assert list(found["label"]) == list(listed["label"])
 
 
-def test_amplification_takes_a_base(run, tmp_path):
+def test_amplification_accepts_base_shares(run, tmp_path):
     (tmp_path / "base.csv").write_text("task,share\nl0,0.7\nl1,0.2\n")
     words = ["--base", tmp_path / "base.csv", "--base-columns", "task,share,female", "--resamples", 50]
     frame = run.amplification(base={"l0": 0.7, "l1": 0.2}, base_group="female", resamples=50)
     pd.testing.assert_series_equal(
-        frame["amplification"], printed("amplification", run.folder, *words)["amplification"]
+        frame["amplification"], command_output("amplification", run.folder, *words)["amplification"]
     )
 
 
-def test_a_notebook_shows_the_card_and_the_findings(run):
+def test_notebook_view_shows_card_and_findings(run):
     shown = run._repr_html_()
     assert shown.count("<table") >= 2
     assert "Validity card" in shown
     assert "Labels of opencv that change with perceived gender" in shown
     (run.folder / "tables/slopes.csv").unlink()
-    assert "tables" in run._repr_html_(), "the stages of a run that is not estimated"
+    assert "tables" in run._repr_html_(), "a run without estimates shows its stages"
 
 
-def test_tables_and_stages(run):
+def test_run_view_reads_tables_and_stages(run):
     assert set(run.slopes()["label"]) == {"l0", "l1", "l2"}
     assert set(run.labels()["adapter"]) == {"opencv", "mine"}
     assert {"z", "z_low", "z_high"} <= set(run.curves().columns)
@@ -74,12 +74,12 @@ def test_tables_and_stages(run):
     assert repr(run) == f"open_run({str(run.folder)!r})"
 
 
-def test_estimating_again_changes_what_is_read(run):
+def test_estimate_replaces_the_tables(run):
     assert run.estimate(max_p=0.5, min_slope=0.0).findings().shape[0] > run.estimate(max_p=1e-30).findings().shape[0]
     assert run.report().is_file()
 
 
-def test_errors_have_their_kinds(run, tmp_path):
+def test_errors_have_specific_types(run, tmp_path):
     with pytest.raises(RunError, match="holds no run"):
         open_run(tmp_path / "nothing")
     with pytest.raises(ConfigError, match="max_q"):
@@ -95,7 +95,7 @@ def test_errors_have_their_kinds(run, tmp_path):
         run.slopes()
 
 
-def test_a_classifier_that_cannot_be_one_is_refused_before_any_work(tmp_path):
+def test_invalid_adapter_is_refused_before_any_work(tmp_path):
     out = tmp_path / "out"
     with pytest.raises(AdapterError, match="is no classifier"):
         audit(tmp_path, out=out, adapters=[3])
@@ -106,13 +106,13 @@ def test_a_classifier_that_cannot_be_one_is_refused_before_any_work(tmp_path):
     assert not out.exists()
 
 
-def test_faces_stay_here_unless_that_was_agreed(tmp_path, monkeypatch):
+def test_remote_adapter_needs_consent(tmp_path, monkeypatch):
     monkeypatch.setenv("GOOGLE_API_KEY", "none")
     with pytest.raises(PlanError):
         audit(tmp_path, out=tmp_path / "out", adapters=["google"])
 
 
-def test_the_package_says_what_it_has():
+def test_public_names_are_listed_and_documented():
     assert set(pipeline.__all__) <= set(dir(pipeline))
     for name in pipeline.__all__:
         assert getattr(pipeline, name).__doc__
@@ -120,7 +120,7 @@ def test_the_package_says_what_it_has():
         pipeline.nothing  # noqa: B018 - looking it up is the test
 
 
-def test_importing_the_package_loads_nothing_of_the_api():
+def test_importing_the_package_imports_no_module_of_it():
     check = (
         "import sys, pipeline; own = {'pipeline.config', 'pipeline.config.lazy'}; "
         "sys.exit(str([m for m in sys.modules if m.startswith('pipeline.') and m not in own] or '') or 0)"
@@ -128,7 +128,7 @@ def test_importing_the_package_loads_nothing_of_the_api():
     subprocess.run([sys.executable, "-c", check], check=True, cwd=Path(__file__).parents[1])
 
 
-def test_what_a_placebo_shows_is_no_finding(tmp_path):
+def test_placebo_slopes_are_not_findings(tmp_path):
     parts = [
         ("opencv", "gender", "edit", responses(effect=0.0, seed=1)),
         ("opencv", "gender", "random", responses(effect=0.3, seed=2)),

@@ -1,4 +1,4 @@
-"""The embedded sample: enough portraits, balanced, small, and each with one clear face."""
+"""The embedded sample of portraits."""
 
 import csv
 from collections import Counter
@@ -11,25 +11,23 @@ from models.detector import FaceDetector
 from pipeline.photos import SAMPLE
 
 
+def read(name: str) -> list[dict[str, str]]:
+    with (SAMPLE / name).open(newline="") as table:
+        return list(csv.DictReader(table))
+
+
 @pytest.fixture(scope="module")
 def manifest() -> list[dict[str, str]]:
-    with (SAMPLE / "manifest.csv").open(newline="") as table:
-        return list(csv.DictReader(table))
+    return read("manifest.csv")
 
 
-@pytest.fixture(scope="module")
-def sources() -> list[dict[str, str]]:
-    with (SAMPLE / "sources.csv").open(newline="") as table:
-        return list(csv.DictReader(table))
-
-
-def test_there_are_at_least_64_portraits_and_the_manifest_names_each(manifest: list[dict[str, str]]) -> None:
+def test_manifest_lists_at_least_64_portraits(manifest: list[dict[str, str]]) -> None:
     portraits = {path.name for path in SAMPLE.glob("*.jpg")}
     assert len(portraits) >= 64
     assert sorted(row["photo"] for row in manifest) == sorted(portraits)
 
 
-def test_the_portraits_are_large_enough_and_together_small_enough() -> None:
+def test_portraits_are_large_and_the_sample_is_small() -> None:
     files = list(SAMPLE.glob("*.jpg"))
     for file in files:
         with Image.open(file) as portrait:
@@ -37,7 +35,7 @@ def test_the_portraits_are_large_enough_and_together_small_enough() -> None:
     assert sum(file.stat().st_size for file in files) <= 3_000_000
 
 
-def test_perceived_gender_is_balanced_and_every_race_and_age_is_there(manifest: list[dict[str, str]]) -> None:
+def test_gender_race_and_age_are_balanced(manifest: list[dict[str, str]]) -> None:
     genders = Counter(row["gender"] for row in manifest)
     assert genders["female"] == genders["male"] == len(manifest) / 2
     cells = Counter((row["gender"], row["race"]) for row in manifest)
@@ -50,9 +48,10 @@ def test_perceived_gender_is_balanced_and_every_race_and_age_is_there(manifest: 
     assert min(np.histogram(ages, bins=[18, 30, 45, 60, 81])[0]) >= 8
 
 
-def test_each_portrait_blends_at_least_five_faces_and_no_photo_is_used_often(
-    manifest: list[dict[str, str]], sources: list[dict[str, str]]
+def test_portraits_blend_at_least_five_faces_without_frequent_reuse(
+    manifest: list[dict[str, str]],
 ) -> None:
+    sources = read("sources.csv")
     blended = {row["photo"]: row["faces"].split() for row in sources}
     for row in manifest:
         assert int(row["sources"]) == len(set(blended[row["photo"]])) >= 5, row["photo"]
@@ -61,7 +60,7 @@ def test_each_portrait_blends_at_least_five_faces_and_no_photo_is_used_often(
     assert max(uses.values()) <= 3
 
 
-def test_each_portrait_has_exactly_one_face_and_a_clear_one(manifest: list[dict[str, str]]) -> None:
+def test_each_portrait_has_one_clear_face(manifest: list[dict[str, str]]) -> None:
     portraits = [np.array(Image.open(SAMPLE / row["photo"]).convert("RGB")) for row in manifest]
     for row, faces in zip(manifest, FaceDetector().detect(portraits), strict=True):
         assert len(faces) == 1, row["photo"]

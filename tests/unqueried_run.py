@@ -1,4 +1,4 @@
-"""A run whose versions are made, for whoever queries it."""
+"""A run with generated counterfactuals, before its classifiers are queried."""
 
 import json
 from hashlib import sha256
@@ -16,7 +16,7 @@ PHOTOS, STEPS = 4, 3
 
 
 def unqueried_run(folder: Path, *, side: int = 40) -> Run:
-    """Four photos, so many pixels wide and high, in three steps of one attribute."""
+    """Four photos of ``side`` x ``side`` pixels, each in three steps of gender."""
     rows = []
     for photo in range(PHOTOS):
         for step in range(1, STEPS + 1):
@@ -25,12 +25,11 @@ def unqueried_run(folder: Path, *, side: int = 40) -> Run:
             path.parent.mkdir(parents=True, exist_ok=True)
             pixels = np.full((side, side, 3), photo * 10 + step, dtype=np.uint8)
             Image.fromarray(pixels).save(path)
-            rows.append(
-                {"attribute": "gender", "arm": "edit", "photo": f"{photo}.png", "step": step, "value": step - 2.0,
-                 "status": "ok", "file": str(file), "sha256": sha256(path.read_bytes()).hexdigest()}
-            )  # fmt: skip
+            version = {"attribute": "gender", "arm": "edit", "photo": f"{photo}.png", "step": step, "value": step - 2.0}
+            digest = sha256(path.read_bytes()).hexdigest()
+            rows.append(version | {"status": "ok", "file": str(file), "sha256": digest})
     write_tables(folder, counterfactuals=rows)
     (folder / "run.json").write_text(json.dumps({"schema": 2}))
-    made = Run(folder)
-    made.note(settings=Settings(), stages={"counterfactuals": Stage(fingerprint="v", state="done")})
-    return made
+    run = Run(folder)
+    run.note(settings=Settings(), stages={"counterfactuals": Stage(fingerprint="v", state="done")})
+    return run

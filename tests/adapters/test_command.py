@@ -1,4 +1,4 @@
-"""Programs as classifiers: their answers, and programs that crash, hang, flood their output or do not stop."""
+"""Programs as classifiers, including programs that crash, hang, flood their output or do not stop."""
 
 import gc
 import json
@@ -41,12 +41,11 @@ def program(tmp_path: Path) -> Iterator[Callable[..., Command]]:
 def labels(adapter: Command, *images: bytes) -> list[dict[str, float]]:
     outcomes = adapter.send(images)
     assert all(isinstance(outcome, RawAnswer) for outcome in outcomes), outcomes
-    return [scores_of(adapter, outcome) for outcome in outcomes if isinstance(outcome, RawAnswer)]
+    return [scores_of(adapter, outcome) for outcome in outcomes]
 
 
-def refused(adapter: Command, image: bytes = b"x") -> NoAnswer:
-    outcome = failure_on(adapter, image)
-    return outcome
+def failure(adapter: Command) -> NoAnswer:
+    return failure_on(adapter, b"x")
 
 
 def alive(pid: int) -> bool:
@@ -56,7 +55,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def gone(pid: int) -> bool:
+def ended(pid: int) -> bool:
     for _ in range(300):
         if not alive(pid):
             return True
@@ -64,7 +63,7 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_one_process_answers_every_image_and_its_line_is_kept(program: Callable[..., Command]) -> None:
+def test_one_process_answers_all_images(program: Callable[..., Command]) -> None:
     adapter = program(
         "for line in sys.stdin: row = json.loads(line); say(id=row['id'], labels=[[str(os.getpid()), 1]])"
     )
@@ -75,14 +74,14 @@ def test_one_process_answers_every_image_and_its_line_is_kept(program: Callable[
     assert json.loads(first.body)["id"] != json.loads(second.body)["id"]
 
 
-def test_a_large_image_and_much_noise_on_both_outputs_block_nothing(program: Callable[..., Command]) -> None:
+def test_large_input_and_noisy_output_do_not_block(program: Callable[..., Command]) -> None:
     adapter = program("print('loading ' * 50_000); sys.stderr.write('warning ' * 50_000)\n" + FAITHFUL)
     assert labels(adapter, b"x" * 1000) == [{"size": 1.0}]
     echo = program("for line in sys.stdin: row = json.loads(line); say(id=row['id'], labels=[['mb', size(row) / 1e7]])")
     assert labels(echo, b"x" * 3_000_000) == [{"mb": 0.3}]
 
 
-def test_a_batch_may_be_answered_in_any_order(program: Callable[..., Command]) -> None:
+def test_batch_may_be_answered_in_any_order(program: Callable[..., Command]) -> None:
     adapter = program(
         "while rows := [json.loads(sys.stdin.readline()) for _ in range(3)]:\n"
         "    for row in reversed(rows): say(id=row['id'], labels=[['size', size(row) / 10]])",
@@ -91,19 +90,19 @@ def test_a_batch_may_be_answered_in_any_order(program: Callable[..., Command]) -
     assert labels(adapter, b"a", b"bb", b"ccc") == [{"size": 0.1}, {"size": 0.2}, {"size": 0.3}]
 
 
-def test_an_error_of_the_program_s_is_that_image_s_alone(program: Callable[..., Command]) -> None:
+def test_reported_error_fails_only_its_image(program: Callable[..., Command]) -> None:
     adapter = program(
         "for line in sys.stdin:\n"
         "    row = json.loads(line)\n"
         "    say(id=row['id'], error='no face') if size(row) == 1 else say(id=row['id'], labels=[])"
     )
-    outcome = refused(adapter)
+    outcome = failure(adapter)
     assert outcome.reason == "the program reports: no face"
     assert outcome.reply is not None
     assert labels(adapter, b"xx") == [{}]
 
 
-def test_a_crash_fails_its_image_says_why_and_the_next_is_answered(program: Callable[..., Command]) -> None:
+def test_crash_fails_its_image_and_the_program_restarts(program: Callable[..., Command]) -> None:
     adapter = program(
         "for line in sys.stdin:\n"
         "    row = json.loads(line)\n"
@@ -111,11 +110,11 @@ def test_a_crash_fails_its_image_says_why_and_the_next_is_answered(program: Call
         "    say(id=row['id'], labels=[['size', size(row) / 10]])"
     )
     assert labels(adapter, b"xx") == [{"size": 0.2}]
-    assert refused(adapter).reason == "the program ended with exit code 1; it wrote: out of memory"
+    assert failure(adapter).reason == "the program ended with exit code 1; it wrote: out of memory"
     assert labels(adapter, b"xxx") == [{"size": 0.3}]
 
 
-def test_of_a_batch_only_the_image_that_crashes_it_fails(program: Callable[..., Command]) -> None:
+def test_crash_in_a_batch_fails_only_its_image(program: Callable[..., Command]) -> None:
     adapter = program(
         "for line in sys.stdin:\n"
         "    row = json.loads(line)\n"
@@ -145,18 +144,18 @@ def test_of_a_batch_only_the_image_that_crashes_it_fails(program: Callable[..., 
         ("os.close(0); time.sleep(9)", "gave no answer within 0.2 s"),
     ],
 )
-def test_what_is_no_answer_fails_by_name_and_leaves_no_process(
+def test_invalid_answer_is_explained_and_ends_the_process(
     program: Callable[..., Command], tmp_path: Path, body: str, reason: str
 ) -> None:
     hangs = "no answer" in reason
     adapter = program(
         f"open('pid', 'w').write(str(os.getpid()))\n{body}", timeout=0.2 if hangs else 10, start=0 if hangs else 10
     )
-    assert reason in refused(adapter).reason
-    assert not (tmp_path / "pid").exists() or gone(int((tmp_path / "pid").read_text()))
+    assert reason in failure(adapter).reason
+    assert not (tmp_path / "pid").exists() or ended(int((tmp_path / "pid").read_text()))
 
 
-def test_a_last_line_without_an_end_still_counts(program: Callable[..., Command]) -> None:
+def test_last_line_without_newline_is_read(program: Callable[..., Command]) -> None:
     adapter = program(
         "row = json.loads(sys.stdin.readline()); print(json.dumps({'id': row['id'], 'labels': []}), end='')"
     )
@@ -164,22 +163,22 @@ def test_a_last_line_without_an_end_still_counts(program: Callable[..., Command]
     assert labels(adapter, b"x") == [{}]  # by a new process: the first has ended
 
 
-def test_a_program_that_never_answers_stops_the_run_with_its_last_words(program: Callable[..., Command]) -> None:
+def test_program_that_never_answers_stops_the_run(program: Callable[..., Command]) -> None:
     adapter = program("sys.exit('no module named torch')", restarts=2)
-    assert "no module named torch" in refused(adapter).reason
-    assert "no module named torch" in refused(adapter).reason
+    assert "no module named torch" in failure(adapter).reason
+    assert "no module named torch" in failure(adapter).reason
     with pytest.raises(AdapterError, match=r"3 times in a row.*no module named torch(.|\n)*Test it"):
         adapter.send([b"x"])
 
 
-def test_hostile_answers_are_kept_and_refused_when_parsed(program: Callable[..., Command]) -> None:
+def test_out_of_range_score_is_refused_when_parsed(program: Callable[..., Command]) -> None:
     adapter = program("for line in sys.stdin: say(id=json.loads(line)['id'], labels=[['a', float('nan')]])")
     answer = answer_to(adapter, b"x")
     with pytest.raises(AnswerError, match="0-1"):
         adapter.parse(answer)
 
 
-def test_several_processes_work_at_once(program: Callable[..., Command]) -> None:
+def test_several_processes_run_in_parallel(program: Callable[..., Command]) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     adapter = program(
@@ -193,7 +192,7 @@ def test_several_processes_work_at_once(program: Callable[..., Command]) -> None
 
 
 @pytest.mark.parametrize("how", ["close", "forgotten"])
-def test_nothing_is_left_running(program: Callable[..., Command], tmp_path: Path, how: str) -> None:
+def test_no_process_survives_the_adapter(program: Callable[..., Command], tmp_path: Path, how: str) -> None:
     # It starts another program and obeys neither the end of its input nor SIGTERM.
     body = (
         "import signal, subprocess\n"
@@ -212,11 +211,11 @@ def test_nothing_is_left_running(program: Callable[..., Command], tmp_path: Path
     adapter.close() if how == "close" else None
     del adapter
     gc.collect()
-    assert all(gone(pid) for pid in pids)
+    assert all(ended(pid) for pid in pids)
 
 
 @pytest.mark.parametrize("end", ["pass", "os._exit(1)", "os.kill(os.getpid(), 9)"])
-def test_no_orphan_when_the_audit_ends_however_it_ends(tmp_path: Path, end: str) -> None:
+def test_no_process_survives_the_end_of_the_audit(tmp_path: Path, end: str) -> None:
     (tmp_path / "classify.py").write_text(f"{HEAD}open('pid', 'w').write(str(os.getpid()))\n{FAITHFUL}")
     code = (
         "import os, sys; from adapters import registry\n"
@@ -225,10 +224,10 @@ def test_no_orphan_when_the_audit_ends_however_it_ends(tmp_path: Path, end: str)
         f"adapter.send([b'x']); {end}"
     )
     subprocess.run([sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{code}"], check=False, timeout=30)
-    assert gone(int((tmp_path / "pid").read_text()))
+    assert ended(int((tmp_path / "pid").read_text()))
 
 
-def test_no_shell_reads_the_command(tmp_path: Path) -> None:
+def test_command_is_not_passed_to_a_shell(tmp_path: Path) -> None:
     script = tmp_path / "odd name; touch broken"
     script.write_text(f"#!{sys.executable}\n{HEAD}{FAITHFUL}")
     script.chmod(0o755)
@@ -239,7 +238,7 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [script]
 
 
-def test_editing_a_file_of_the_command_is_another_version(program: Callable[..., Command], tmp_path: Path) -> None:
+def test_version_changes_with_the_files_of_the_command(program: Callable[..., Command], tmp_path: Path) -> None:
     first = program(FAITHFUL).model
     assert program(FAITHFUL).model == first
     assert program(FAITHFUL + "  # edited").model != first
@@ -262,12 +261,12 @@ def test_editing_a_file_of_the_command_is_another_version(program: Callable[...,
         ("'unclosed", "cannot be split"),
     ],
 )
-def test_what_cannot_be_run_is_explained(tmp_path: Path, target: str, message: str) -> None:
+def test_command_that_cannot_run_is_explained(tmp_path: Path, target: str, message: str) -> None:
     (tmp_path / "readable.txt").write_text("x")
     with pytest.raises(AdapterError, match=message):
         make_adapter("command", target, folder=tmp_path)
 
 
-def test_impossible_options_are_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     with pytest.raises(AdapterError, match=r"processes.*1-64"):
         make_adapter("command", sys.executable, processes=0)

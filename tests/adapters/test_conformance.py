@@ -1,4 +1,4 @@
-"""Every registered adapter satisfies the contract; one that is not set up here fails by name."""
+"""Every registered adapter satisfies the contract of `adapters.base`. A new adapter needs an entry in SETUPS."""
 
 import json
 import os
@@ -41,14 +41,6 @@ for line in sys.stdin:
 FUNCTION = "def face(image):\n    return {'bright': 0.25, 'size': min(1.0, len(image) / 1e6)}\n"
 
 
-def _opencv(_: Path, __: ExitStack) -> Adapter:
-    return registry.create("opencv")
-
-
-def _face_attributes(_: Path, __: ExitStack) -> Adapter:
-    return registry.create("face-attributes")
-
-
 def _planted(folder: Path, _: ExitStack) -> Adapter:
     rows = [
         {"attribute": "gender", "arm": "edit", "photo": f"{n}.png", "value": n - 1.0, "status": "ok", "sha256": digest}
@@ -63,20 +55,20 @@ def _python(folder: Path, _: ExitStack) -> Adapter:
     return registry.create("python:conforming_function:face", {"path": str(folder)})
 
 
-def _served(stack: ExitStack, answer: Callable[[Request], Response], **variables: str) -> str:
+def _start(stack: ExitStack, answer: Callable[[Request], Response], **variables: str) -> str:
     """Start a server and set environment variables until the stack is closed; return the server's URL."""
     stack.enter_context(patch.dict(os.environ, variables))
     return stack.enter_context(FakeServer(answer)).url
 
 
 def _http(_: Path, stack: ExitStack) -> Adapter:
-    url = _served(stack, rest_service("clinic-key"), CLINIC_KEY="clinic-key")
+    url = _start(stack, rest_service("clinic-key"), CLINIC_KEY="clinic-key")
     options = {"items": "result.tags", "label": "tag.en", "score": "p", "headers": {"X-Api-Key": "${CLINIC_KEY}"}}
     return registry.create("http:clinic", {"url": url, **options})
 
 
 def _openai(_: Path, stack: ExitStack) -> Adapter:
-    url = _served(stack, chat_service("openai-key"), OPENAI_API_KEY="openai-key")
+    url = _start(stack, chat_service("openai-key"), OPENAI_API_KEY="openai-key")
     return registry.create("openai", {"endpoint": f"{url}/v1", "model": "seer", "labels": LABELS})
 
 
@@ -119,16 +111,16 @@ def _cloud(name: str) -> Callable[[Path, ExitStack], Adapter]:
     return lambda _, stack: stack.enter_context(service_and_adapter(name))[1]
 
 
-# Each is given a folder of its own, and where to enter what has to be left again (servers, environment variables).
+# Each gets an empty folder, and a stack for the servers and environment variables that it starts and sets.
 SETUPS: dict[str, Callable[[Path, ExitStack], Adapter]] = {
     "clip": _clip,
     "command": _command,
-    "face-attributes": _face_attributes,
+    "face-attributes": lambda *_: registry.create("face-attributes"),
     "http": _http,
     "huggingface": _huggingface,
     "onnx": _onnx,
     "openai": _openai,
-    "opencv": _opencv,
+    "opencv": lambda *_: registry.create("opencv"),
     "planted": _planted,
     "python": _python,
     "replay": _replay,
@@ -149,15 +141,15 @@ def adapter(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
-def test_its_class_declares_what_is_reported_without_credentials(name: str) -> None:
+def test_class_is_described_without_credentials(name: str) -> None:
     found = registry.describe(name)
     assert found.about
     assert all(option.help for option in found.options), "every option needs a description"
     assert found.capabilities is not None
-    _check_declared(found.capabilities)
+    check_capabilities(found.capabilities)
 
 
-def _check_declared(declared: Capabilities) -> None:
+def check_capabilities(declared: Capabilities) -> None:
     assert declared.features
     assert declared.batch >= 1
     assert declared.concurrency >= 1
@@ -177,8 +169,8 @@ def _check_declared(declared: Capabilities) -> None:
         assert service.price.source
 
 
-def test_answers_every_image_with_labels_it_declared(adapter: Adapter) -> None:
-    answers = _in_batches(adapter)
+def test_every_image_is_answered_with_declared_labels(adapter: Adapter) -> None:
+    answers = answers_in_batches(adapter)
     assert len(answers) == len(IMAGES)
     parsed = [adapter.parse(answer) for answer in answers]
     assert any(parsed)
@@ -191,24 +183,24 @@ def test_answers_every_image_with_labels_it_declared(adapter: Adapter) -> None:
             assert set(names) <= set(adapter.capabilities.labels)
 
 
-def test_same_bytes_same_answer_whatever_the_batch(adapter: Adapter) -> None:
-    together = [adapter.parse(answer) for answer in _in_batches(adapter)]
+def test_answer_does_not_depend_on_the_batch(adapter: Adapter) -> None:
+    together = [adapter.parse(answer) for answer in answers_in_batches(adapter)]
     alone = [adapter.parse(_answer(adapter.send([image])[0])) for image in IMAGES]
     assert together == alone
 
 
-def test_declares_what_the_key_and_the_statistics_need(adapter: Adapter) -> None:
+def test_adapter_declares_key_and_capabilities_without_secrets(adapter: Adapter) -> None:
     assert adapter.name
     assert adapter.model == adapter.model
     record = json.dumps([adapter.name, adapter.model, dict(adapter.parameters)], allow_nan=False)
-    _check_declared(adapter.capabilities)
+    check_capabilities(adapter.capabilities)
     service = adapter.capabilities.service
     for variable in service.credentials if service else ():
         value = os.environ.get(variable, "")
         assert len(value) < 8 or value not in record + repr(adapter)
 
 
-def test_bytes_that_are_no_image_fail_that_call_alone(adapter: Adapter) -> None:
+def test_invalid_image_fails_only_its_call(adapter: Adapter) -> None:
     if adapter.name.startswith(("python:", "command:")):
         pytest.skip("what a function or a program of the user's takes is up to it")
     for junk in (b"", b"not an image", IMAGES[0][:200]):
@@ -245,7 +237,7 @@ def test_bytes_that_are_no_image_fail_that_call_alone(adapter: Adapter) -> None:
         ),
     )
 )
-def test_parsing_is_pure_and_refuses_hostile_bytes_by_name(adapter: Adapter, body: bytes) -> None:
+def test_arbitrary_answer_is_parsed_or_refused_reproducibly(adapter: Adapter, body: bytes) -> None:
     def outcome() -> object:
         try:
             labels = adapter.parse(RawAnswer(body=body))
@@ -259,7 +251,7 @@ def test_parsing_is_pure_and_refuses_hostile_bytes_by_name(adapter: Adapter, bod
     assert outcome() == outcome()
 
 
-def _in_batches(adapter: Adapter) -> list[RawAnswer]:
+def answers_in_batches(adapter: Adapter) -> list[RawAnswer]:
     size = adapter.capabilities.batch
     sent = (adapter.send(IMAGES[start : start + size]) for start in range(0, len(IMAGES), size))
     return [_answer(outcome) for outcomes in sent for outcome in outcomes]

@@ -11,7 +11,7 @@ from adapters.credentials import checked_url, on_this_machine, redacted, secret
 @pytest.mark.parametrize(
     "url", ["https://a.example/v1/", "http://127.0.0.1:80/v1/", "http://localhost/v1", "http://[::1]/v1"]
 )
-def test_credentials_go_over_https_or_stay_on_this_machine(url: str) -> None:
+def test_https_and_loopback_urls_may_carry_credentials(url: str) -> None:
     assert checked_url(url, adapter="x", option="endpoint", credential=True) == url.rstrip("/")
 
 
@@ -31,20 +31,20 @@ def test_credentials_go_over_https_or_stay_on_this_machine(url: str) -> None:
         ("https://a.example/#x", r"end before any \?"),
     ],
 )
-def test_other_addresses_are_refused_by_the_options_name(url: str, message: str) -> None:
+def test_invalid_url_is_refused_by_option_name(url: str, message: str) -> None:
     with pytest.raises(AdapterError, match=f"option 'endpoint'.*{message}") as caught:
         checked_url(url, adapter="x", option="endpoint", credential=True)
     assert "word" not in str(caught.value).replace("password", "")
 
 
-def test_images_alone_may_go_over_plain_http_and_to_an_address_with_a_query() -> None:
+def test_url_without_credential_may_be_http_with_query() -> None:
     url = "http://a.example/?mode=1"
     assert checked_url(url, adapter="x", option="url", credential=False, query=True) == url
     assert not on_this_machine("a.example")
 
 
 @pytest.mark.parametrize(
-    ("address", "here"),
+    ("address", "loopback"),
     [
         *((one, True) for one in ("127.0.0.1", "127.9.9.9:80", "localhost", "LOCALHOST:80", "a.localhost.", "::1")),
         *((one, True) for one in ("[::1]:80", "http://127.0.0.1:80/v1", "https://[::1]/v1", "http://localhost")),
@@ -61,24 +61,24 @@ def test_images_alone_may_go_over_plain_http_and_to_an_address_with_a_query() ->
         ("http://[::1", False),
     ],
 )
-def test_this_machine_is_recognised_by_the_parsed_host_alone(address: str, here: bool) -> None:
-    assert on_this_machine(address) == here
+def test_loopback_is_recognised_by_the_parsed_host(address: str, loopback: bool) -> None:
+    assert on_this_machine(address) == loopback
 
 
 @pytest.mark.parametrize("value", ["", "  ", "two\nlines", "schlüssel"])
-def test_a_secret_that_cannot_be_one_is_named_but_not_shown(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_secret_is_named_but_not_shown(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", value)
     with pytest.raises(AdapterError, match="SOME_KEY") as caught:
         secret("SOME_KEY", adapter="x")
     assert not value.strip() or value not in str(caught.value)
 
 
-def test_what_a_service_repeats_is_starred_out_the_longest_first() -> None:
+def test_longest_secret_is_redacted_first() -> None:
     assert redacted(b"abcdef abcd xy", ["abcd", "abcdef", "xy"]) == b"*** *** xy"
 
 
-def test_a_secret_is_found_in_whatever_form_a_service_repeats_it() -> None:
+def test_encoded_secrets_are_redacted() -> None:
     key = 'a/b+c="d\\e&f'
-    for shown in (key, json.dumps(key), json.dumps(key).replace("/", "\\/"), quote(key, safe=""), escape(key)):
-        assert b"***" in redacted(shown.encode(), [key])
-        assert b"b+c" not in redacted(shown.encode(), [key])
+    for form in (key, json.dumps(key), json.dumps(key).replace("/", "\\/"), quote(key, safe=""), escape(key)):
+        assert b"***" in redacted(form.encode(), [key])
+        assert b"b+c" not in redacted(form.encode(), [key])

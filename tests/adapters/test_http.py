@@ -2,7 +2,7 @@ import json
 from contextlib import suppress
 
 import pytest
-from adapter_calls import answer_to, failure_on, make_adapter, scores_of
+from adapter_calls import IMAGE, answer_to, failure_on, make_adapter, scores_of
 from fakes.http_server import FakeServer, Request, Response
 from fakes.pixel_scores import pixel_scores, score_slopes, sweep_images
 from fakes.rest_service import rest_service
@@ -22,7 +22,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLINIC_KEY", SECRET)
 
 
-def asking(url: str, **options: object) -> Adapter:
+def clinic(url: str, **options: object) -> Adapter:
     return registry.create("http:clinic", {"url": url, **TAGS, **KEYED, **options})
 
 
@@ -36,10 +36,10 @@ BODIES: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("options", BODIES)
-def test_the_slopes_of_known_scores_come_back_exactly_whatever_the_body(options: dict[str, object]) -> None:
+def test_known_slopes_are_recovered_with_every_body(options: dict[str, object]) -> None:
     images = sweep_images()
     with FakeServer(rest_service(SECRET)) as server:
-        adapter = asking(server.url, **options)
+        adapter = clinic(server.url, **options)
         found = [scores_of(adapter, answer) for answer in adapter.send(images)]
     assert score_slopes(found) == score_slopes([pixel_scores(image) for image in images])
     assert SECRET not in json.dumps(adapter.parameters)
@@ -56,10 +56,10 @@ def test_the_slopes_of_known_scores_come_back_exactly_whatever_the_body(options:
         ("parallel", {"items": None, "label": "labels[*]", "score": "scores[*]"}),
     ],
 )
-def test_labels_are_found_in_several_shapes(shape: str, options: dict[str, object]) -> None:
+def test_labels_are_found_in_answers_of_several_shapes(shape: str, options: dict[str, object]) -> None:
     image = sweep_images()[0]
     with FakeServer(rest_service(SECRET, shape=shape)) as server:
-        adapter = asking(server.url, **options)
+        adapter = clinic(server.url, **options)
         answer = answer_to(adapter, image)
     assert answer.headers["x-model-version"] == "7"
     assert scores_of(adapter, answer) == pytest.approx(pixel_scores(image), abs=1e-12)
@@ -79,10 +79,10 @@ def test_labels_are_found_in_several_shapes(shape: str, options: dict[str, objec
         (Response(409, {"error": {"message": "conflict"}}), "later", None),
     ],
 )
-def test_faults_say_whether_asking_again_helps(response: str | Response, retry: str, wait: float | None) -> None:
+def test_failure_states_retry_and_wait(response: str | Response, retry: str, wait: float | None) -> None:
     with FakeServer(rest_service(SECRET)) as server:
         server.fault = lambda _: response
-        adapter = asking(
+        adapter = clinic(
             server.url, error_path="error.message", slower_statuses=[429, 418], retry_statuses=[409, 500, 503]
         )
         outcome = failure_on(adapter)
@@ -92,38 +92,38 @@ def test_faults_say_whether_asking_again_helps(response: str | Response, retry: 
 
 
 @pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
-def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: str) -> None:
+def test_unreadable_success_is_kept_and_refused(fault: str) -> None:
     with FakeServer(rest_service(SECRET)) as server:
         server.fault = lambda _: fault
-        adapter = asking(server.url)
+        adapter = clinic(server.url)
         outcome = answer_to(adapter)
     with pytest.raises(AnswerError):
         adapter.parse(outcome)
 
 
-def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
+def test_overlong_answer_is_cut() -> None:
     with FakeServer(lambda _: Response(200, b"x" * 5000)) as server:
-        outcome = failure_on(asking(server.url, most_bytes=1000))
+        outcome = failure_on(clinic(server.url, most_bytes=1000))
     assert "longer than 1000 bytes" in outcome.reason
 
 
-def test_a_version_in_the_answer_is_kept() -> None:
+def test_version_in_the_answer_is_kept() -> None:
     with FakeServer(lambda _: Response(200, {"meta": {"model": "v9"}, "result": {"tags": []}})) as server:
-        answer = answer_to(asking(server.url, version_path="meta.model"))
+        answer = answer_to(clinic(server.url, version_path="meta.model"))
     assert answer.headers["version"] == "v9"
 
 
-def test_refused_credentials_stop_the_run_say_what_to_do_and_are_shown_nowhere() -> None:
+def test_refused_credentials_stop_the_run_and_are_redacted() -> None:
     with FakeServer(rest_service("another")) as server, pytest.raises(AdapterError, match="check CLINIC_KEY") as caught:
-        asking(server.url, error_path="error.message").send(sweep_images()[:1])
+        clinic(server.url, error_path="error.message").send(sweep_images()[:1])
     assert SECRET not in str(caught.value)
 
     def echo(request: Request) -> Response:
         return Response(200, {"result": {"tags": [{"tag": {"en": SECRET}, "p": 1}]}}, {"X-Request-Id": SECRET})
 
     with FakeServer(echo) as server:
-        adapter = asking(server.url)
-        outcome = adapter.send(sweep_images()[:1])[0]
+        adapter = clinic(server.url)
+        (outcome,) = adapter.send([IMAGE])
     assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
 
 
@@ -159,29 +159,29 @@ def test_refused_credentials_stop_the_run_say_what_to_do_and_are_shown_nowhere()
         ({"colour": 1}, "no option 'colour'"),
     ],
 )
-def test_every_option_is_checked_before_anything_is_sent(options: dict[str, object], message: str) -> None:
+def test_options_are_checked_before_any_request(options: dict[str, object], message: str) -> None:
     with pytest.raises(AdapterError, match=message):
-        asking(**{"url": "https://clinic.example/", **options})
+        clinic(**{"url": "https://clinic.example/", **options})
 
 
-def test_a_key_in_the_address_is_sent_and_shown_nowhere() -> None:
+def test_key_in_the_query_is_sent_and_redacted() -> None:
     def answer(request: Request) -> Response:
         assert request.query == {"mode": "fast", "key": SECRET}
         return Response(200, {"result": {"tags": [{"tag": {"en": request.query["key"]}, "p": 1}]}})
 
     with FakeServer(answer) as server:
-        adapter = asking(f"{server.url}/?mode=fast", headers={}, query={"key": "${CLINIC_KEY}"})
+        adapter = clinic(f"{server.url}/?mode=fast", headers={}, query={"key": "${CLINIC_KEY}"})
         outcome = answer_to(adapter)
     assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
     assert adapter.parameters["query"] == {"key": "${CLINIC_KEY}"}
-    refused = asking("http://127.0.0.1:1/", headers={}, query={"key": "${CLINIC_KEY}"}).send(sweep_images()[:1])[0]
-    assert SECRET not in repr(refused)
-    assert "query" not in asking("https://clinic.example/").parameters, "what was paid for keeps its key"
+    unreachable = clinic("http://127.0.0.1:1/", headers={}, query={"key": "${CLINIC_KEY}"})
+    assert SECRET not in repr(failure_on(unreachable))
+    assert "query" not in clinic("https://clinic.example/").parameters, "keys of earlier answers stay valid"
     with pytest.raises(AdapterError, match=r"'query.key' contains a credential"):
-        asking("https://clinic.example/", query={"key": "abc"})
+        clinic("https://clinic.example/", query={"key": "abc"})
 
 
-def test_two_services_and_one_without_a_name_can_be_in_one_run() -> None:
+def test_target_names_the_adapter() -> None:
     options = {"url": "http://clinic.example/?mode=fast", "label": "[*]"}
     assert registry.create("http", options).name == "http"
     other = make_adapter("http", "other", **options)
@@ -199,7 +199,7 @@ JSON = st.recursive(
 @given(
     content=JSON, scale=st.sampled_from(["0-1", "0-100", "logit"]), paths=st.sampled_from([("a", "b"), ("[0]", "[1]")])
 )
-def test_hostile_answers_fail_by_name_only(content: object, scale: str, paths: tuple[str, str]) -> None:
+def test_arbitrary_answer_is_parsed_or_refused(content: object, scale: str, paths: tuple[str, str]) -> None:
     url = "https://clinic.example"
     adapters = [
         make_adapter("http", url=url, items="a", label=paths[0], score=paths[1], scale=scale),

@@ -16,7 +16,7 @@ REPLY = {
 }
 
 
-def found(reply: object = REPLY, **options: object) -> dict[str, float]:
+def scores(reply: object = REPLY, **options: object) -> dict[str, float]:
     labels = JsonLabels.model_validate(options).labels_of(json.dumps(reply).encode())
     return {label.name: label.score for label in labels}
 
@@ -35,13 +35,13 @@ def found(reply: object = REPLY, **options: object) -> dict[str, float]:
         ({"items": "result.more", "label": "a", "may_lack_items": True}, {}),
     ],
 )
-def test_paths_lead_to_labels(options: dict[str, object], labels: dict[str, float]) -> None:
-    assert found(**options) == labels
+def test_paths_select_labels_and_scores(options: dict[str, object], labels: dict[str, float]) -> None:
+    assert scores(**options) == labels
 
 
-def test_an_empty_path_is_the_reply_itself() -> None:
-    assert found({"cat": 0.5}, items="", label="[0]", score="[1]") == {"cat": 0.5}
-    assert found([["cat", 50]], items="", label="[0]", score="[1]", scale="0-100") == {"cat": 0.5}
+def test_empty_path_is_the_whole_reply() -> None:
+    assert scores({"cat": 0.5}, items="", label="[0]", score="[1]") == {"cat": 0.5}
+    assert scores([["cat", 50]], items="", label="[0]", score="[1]", scale="0-100") == {"cat": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -56,19 +56,19 @@ def test_an_empty_path_is_the_reply_itself() -> None:
         ({"label": "keys(result.tags)"}, "no list at"),
     ],
 )
-def test_what_is_not_there_fails_by_its_path(options: dict[str, object], message: str) -> None:
+def test_missing_value_is_named_by_its_path(options: dict[str, object], message: str) -> None:
     with pytest.raises(AnswerError, match=message):
-        found(**options)
+        scores(**options)
 
 
-def test_names_and_scores_with_gaps_are_never_matched_wrongly() -> None:
+def test_labels_and_scores_of_unequal_items_are_refused() -> None:
     reply = [{"name": "a"}, {"p": 0.5}, {"name": "c", "p": 0.25}]
     with pytest.raises(AnswerError, match="nothing at"):
-        found(reply, label="[*].name", score="[*].p")
+        scores(reply, label="[*].name", score="[*].p")
 
 
 @pytest.mark.parametrize("path", [".a", "a..b", "a.", "a[", "a[x]", "a b", 'a["x"]', "a[*", "nofunction("])
-def test_a_path_that_cannot_be_read_is_shown(path: str) -> None:
+def test_invalid_path_is_refused(path: str) -> None:
     with pytest.raises(ValidationError, match="'label': the path"):
         JsonLabels(items="a", label=path)
 
@@ -83,6 +83,6 @@ def test_a_path_that_cannot_be_read_is_shown(path: str) -> None:
         ["a", "a.b", "[0]", "a[-1]", "a[*]", "[*].a[*]", "keys(@)", "max(a)", "a || b", "sort_by(a, &b)"]
     ),
 )
-def test_any_path_can_be_followed_into_anything(content: object, path: str) -> None:
+def test_any_path_into_any_reply_is_parsed_or_refused(content: object, path: str) -> None:
     with suppress(AnswerError):
-        assert all(0 <= score <= 1 for score in found(content, items=path, label="a").values())
+        assert all(0 <= score <= 1 for score in scores(content, items=path, label="a").values())

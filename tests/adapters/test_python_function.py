@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from adapter_calls import make_adapter, scores_of
+from adapter_calls import answer_to, make_adapter, scores_of
 from drawn_faces import drawn_face, png
 
 from adapters.base import AdapterError, AnswerError, NoAnswer
@@ -13,19 +13,17 @@ from adapters.python import PythonFunction
 
 @pytest.fixture
 def module(tmp_path: Path) -> Callable[[str], str]:
-    """Write a test's code to a module with a unique name."""
-    written: list[str] = []
+    """Write code to a module with a unique name."""
 
     def write(code: str) -> str:
         name = f"users_module_{abs(hash((str(tmp_path), code)))}"
         (tmp_path / f"{name}.py").write_text(code)
-        written.append(name)
         return name
 
     return write
 
 
-def test_a_function_of_the_users_is_a_classifier(module: Callable[[str], str], tmp_path: Path) -> None:
+def test_user_function_is_an_adapter(module: Callable[[str], str], tmp_path: Path) -> None:
     name = module("def look(image): return {'starts with P': float(image[1:2] == b'P')}")
     before = list(sys.path)
     adapter = make_adapter("python", f"{name}:look", path=tmp_path)
@@ -35,7 +33,7 @@ def test_a_function_of_the_users_is_a_classifier(module: Callable[[str], str], t
     assert sys.path == before
 
 
-def test_an_array_is_rgb_if_asked_for(module: Callable[[str], str], tmp_path: Path) -> None:
+def test_input_array_is_rgb(module: Callable[[str], str], tmp_path: Path) -> None:
     code = "def look(image): return [('red', image[0, 0, 0] / 255), (f'{image.shape} {image.dtype}', 1)]"
     adapter = make_adapter("python", f"{module(code)}:look", path=tmp_path, input="array")
     image = drawn_face()
@@ -55,11 +53,11 @@ def test_an_array_is_rgb_if_asked_for(module: Callable[[str], str], tmp_path: Pa
         ("{'a': __import__('numpy').float32(0.5)}", {"a": 0.5}),
     ],
 )
-def test_three_kinds_of_result(
+def test_result_may_be_dict_pairs_or_names(
     module: Callable[[str], str], tmp_path: Path, result: str, expected: dict[str, float]
 ) -> None:
     adapter = make_adapter("python", f"{module(f'def look(image): return {result}')}:look", path=tmp_path)
-    assert {label.name: label.score for label in adapter.parse(adapter.send([b"x"])[0])} == expected
+    assert scores_of(adapter, answer_to(adapter, b"x")) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,16 +77,14 @@ def test_three_kinds_of_result(
         ("{chr(0xD800): 0.5}", "UTF-8"),
     ],
 )
-def test_anything_else_is_refused_with_a_reason(
-    module: Callable[[str], str], tmp_path: Path, result: str, message: str
-) -> None:
+def test_other_results_are_refused(module: Callable[[str], str], tmp_path: Path, result: str, message: str) -> None:
     name = module(f"def look(image): return {result}")
     adapter = make_adapter("python", f"{name}:look", path=tmp_path)
     with pytest.raises(AnswerError, match=f"python:{name}:look returned something that is not labels: .*{message}"):
         adapter.send([b"x"])
 
 
-def test_editing_the_file_is_another_version(module: Callable[[str], str], tmp_path: Path) -> None:
+def test_version_changes_with_the_file(module: Callable[[str], str], tmp_path: Path) -> None:
     first = make_adapter("python", f"{module('def look(image): return []')}:look", path=tmp_path)
     second = make_adapter("python", f"{module('def look(image): return [0]')}:look", path=tmp_path)
     assert first.model != second.model
@@ -108,7 +104,7 @@ def test_editing_the_file_is_another_version(module: Callable[[str], str], tmp_p
         ("", "{name}", "write python:module:function"),
     ],
 )
-def test_what_cannot_be_loaded_is_explained(
+def test_function_that_cannot_be_loaded_is_explained(
     module: Callable[[str], str], tmp_path: Path, code: str, target: str, message: str
 ) -> None:
     name = module(code)
@@ -118,7 +114,7 @@ def test_what_cannot_be_loaded_is_explained(
     assert sys.path == before
 
 
-def test_a_function_at_hand_is_the_classifier_that_its_name_names(tmp_path, monkeypatch):
+def test_function_object_equals_function_by_name(tmp_path, monkeypatch):
     (tmp_path / "handy.py").write_text("def classify(image):\n    return {'long': min(1.0, len(image) / 100)}\n")
     monkeypatch.syspath_prepend(tmp_path)
     import handy
@@ -129,27 +125,27 @@ def test_a_function_at_hand_is_the_classifier_that_its_name_names(tmp_path, monk
     assert PythonFunction.of(handy.classify, version="2").parameters != given.parameters
 
 
-def test_a_function_without_a_module_has_its_source_as_version():
+def test_version_of_local_function_is_its_source():
     def bright(image):
         return ["bright"]
 
     def dark(image):
         return ["dark"]
 
-    made = PythonFunction.of(bright)
-    assert made.name.endswith("bright")
-    assert made.model.startswith("source ")
-    assert made.model == PythonFunction.of(bright).model != PythonFunction.of(dark).model
-    assert made.parse(made.send([b""])[0])[0].name == "bright"
+    adapter = PythonFunction.of(bright)
+    assert adapter.name.endswith("bright")
+    assert adapter.model.startswith("source ")
+    assert adapter.model == PythonFunction.of(bright).model != PythonFunction.of(dark).model
+    assert scores_of(adapter, answer_to(adapter, b"")) == {"bright": 1}
 
 
-def test_a_function_without_source_is_refused():
+def test_function_without_source_is_refused():
     hidden = eval("lambda image: {}")
     with pytest.raises(AdapterError, match="define it in a file"):
         PythonFunction.of(hidden)
 
 
-def test_a_function_that_calls_sys_exit_is_a_failure_with_a_name(module, tmp_path):
+def test_sys_exit_is_a_named_failure(module, tmp_path):
     adapter = make_adapter(
         "python", f"{module('import sys' + chr(10) + 'def look(image): sys.exit(3)')}:look", path=tmp_path
     )
@@ -172,7 +168,7 @@ def look(image):
 """
 
 
-def test_a_time_limit_holds_for_one_image_and_nothing_takes_the_run_with_it(module, tmp_path):
+def test_time_limit_isolates_hangs_exits_and_crashes(module, tmp_path):
     name = module(SLOW)
     adapter = make_adapter("python", f"{name}:look", path=tmp_path, timeout=2)
     plain = make_adapter("python", f"{name}:look", path=tmp_path)
@@ -188,6 +184,6 @@ def test_a_time_limit_holds_for_one_image_and_nothing_takes_the_run_with_it(modu
     assert f"process {os.getpid()}" not in found
 
 
-def test_a_module_that_is_not_there_is_named_with_a_time_limit_too(tmp_path):
+def test_missing_module_is_named_with_time_limit(tmp_path):
     with pytest.raises(AdapterError, match="there is no module 'nowhere_at_all'"):
         make_adapter("python", "nowhere_at_all:look", path=tmp_path, timeout=2)

@@ -25,34 +25,34 @@ def watson_image(image: bytes, name: str = "a.png") -> dict[str, Any]:
     return {"image": name, "classifiers": [{"classifier_id": "default", "classes": classes}]}
 
 
-def in_watson(image: bytes) -> bytes:
+def watson_body(image: bytes) -> bytes:
     return json.dumps({"images": [watson_image(image)]}).encode()
 
 
-def in_labels(image: bytes) -> bytes:
+def labels_body(image: bytes) -> bytes:
     return json.dumps({"labels": list(pixel_scores(image).items())}).encode()
 
 
-def in_imagga(image: bytes) -> bytes:
+def imagga_body(image: bytes) -> bytes:
     tags = [{"tag": {"en": name}, "confidence": 100 * score} for name, score in pixel_scores(image).items()]
     return json.dumps({"result": {"tags": tags}}).encode()
 
 
-def in_chat(image: bytes) -> bytes:
+def chat_body(image: bytes) -> bytes:
     return json.dumps(completion(json.dumps(pixel_scores(image))).body).encode()
 
 
-def in_rest(image: bytes) -> bytes:
+def rest_body(image: bytes) -> bytes:
     return json.dumps({"out": pixel_scores(image)}).encode()
 
 
 REST = {"items": "out", "label": "[0]", "score": "[1]"}
 BODIES: list[tuple[str, Any, dict[str, Any]]] = [
-    ("watson", in_watson, {}),
-    ("imagga", in_imagga, {}),
-    ("labels", in_labels, {}),
-    ("openai", in_chat, {}),
-    ("http", in_rest, {"options": REST}),
+    ("watson", watson_body, {}),
+    ("imagga", imagga_body, {}),
+    ("labels", labels_body, {}),
+    ("openai", chat_body, {}),
+    ("http", rest_body, {"options": REST}),
 ]
 
 
@@ -70,7 +70,7 @@ def scores(adapter: Adapter) -> list[dict[str, float]]:
 
 @pytest.mark.parametrize(("name", "body", "options"), BODIES)
 @pytest.mark.parametrize("kind", ["store", "folder"])
-def test_recorded_slopes_come_back_exactly_without_credentials(
+def test_recorded_answers_give_the_same_slopes_without_credentials(
     kind: str, name: str, body: Any, options: dict[str, Any], tmp_path: Path
 ) -> None:
     if kind == "store":
@@ -94,29 +94,29 @@ def test_every_remote_adapter_can_be_replayed() -> None:
     assert remote == {*VENDORS, "openai", "http"}
 
 
-def test_an_image_without_a_record_gets_no_answer_and_is_not_asked_again(tmp_path: Path) -> None:
-    record(tmp_path / "responses.sqlite", "watson", [in_watson(IMAGES[0])])
+def test_image_without_record_is_not_retried(tmp_path: Path) -> None:
+    record(tmp_path / "responses.sqlite", "watson", [watson_body(IMAGES[0])])
     first, *others = registry.create("replay:watson", {"source": str(tmp_path)}).send(IMAGES)
     assert isinstance(first, RawAnswer)
     assert all(isinstance(other, NoAnswer) and other.retry == "never" for other in others)
 
 
-def test_the_version_changes_with_the_answers_and_with_nothing_else(tmp_path: Path) -> None:
+def test_version_changes_with_the_recorded_answers(tmp_path: Path) -> None:
     path = tmp_path / "responses.sqlite"
-    record(path, "watson", [in_watson(IMAGES[0])], model="v3")
+    record(path, "watson", [watson_body(IMAGES[0])], model="v3")
     before = registry.create("replay:watson", {"source": str(path)}).model
     assert before == registry.create("replay:watson", {"source": str(tmp_path)}).model
     assert before.startswith("v3, recorded answers sha256 ")
-    record(path, "watson", [in_watson(image) for image in IMAGES], model="v3")
+    record(path, "watson", [watson_body(image) for image in IMAGES], model="v3")
     assert before != registry.create("replay:watson", {"source": str(path)}).model
 
 
-def test_a_recording_of_the_first_schema_is_read(tmp_path: Path) -> None:
+def test_store_of_the_first_schema_is_read(tmp_path: Path) -> None:
     path = tmp_path / "old.sqlite"
     with sqlite3.connect(path) as connection:
         connection.executescript(MIGRATIONS[0][1])
         connection.execute("INSERT INTO classifiers VALUES (1, 'opencv', 'm', '{}')")
-        row = ("k", 1, DIGESTS[0], in_labels(IMAGES[0]), None, "{}", "2026-01-01")
+        row = ("k", 1, DIGESTS[0], labels_body(IMAGES[0]), None, "{}", "2026-01-01")
         connection.execute("INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     connection.close()
     adapter = registry.create("replay:opencv", {"source": str(path)})
@@ -125,10 +125,10 @@ def test_a_recording_of_the_first_schema_is_read(tmp_path: Path) -> None:
     assert len(adapter.parse(answer)) == 3
 
 
-def test_several_ways_of_asking_are_distinguished(tmp_path: Path) -> None:
+def test_ambiguous_classifier_has_to_be_chosen(tmp_path: Path) -> None:
     path = tmp_path / "responses.sqlite"
-    record(path, "watson", [in_watson(IMAGES[0])], threshold="0.0")
-    record(path, "watson", [in_watson(IMAGES[1])], model="other", threshold="0.5")
+    record(path, "watson", [watson_body(IMAGES[0])], threshold="0.0")
+    record(path, "watson", [watson_body(IMAGES[1])], model="other", threshold="0.5")
     with pytest.raises(AdapterError, match=r"classifier: 1: m, .*0.0.*; 2: other, .*0.5"):
         registry.create("replay:watson", {"source": str(path)})
     adapter = registry.create("replay:watson", {"source": str(path), "classifier": 2, "cut_off": 0.5})
@@ -139,7 +139,7 @@ def test_several_ways_of_asking_are_distinguished(tmp_path: Path) -> None:
     assert adapter.parameters == {"recorded": {"threshold": "0.5"}}
 
 
-def test_an_archive_of_zips_is_matched_by_the_names_of_its_images(tmp_path: Path) -> None:
+def test_answers_of_zips_are_matched_by_file_name(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "answers").mkdir()
     for number, image in enumerate(IMAGES):
@@ -150,9 +150,9 @@ def test_an_archive_of_zips_is_matched_by_the_names_of_its_images(tmp_path: Path
     assert scores(registry.create("replay:watson", options)) == [pixel_scores(image) for image in IMAGES]
 
 
-def test_a_list_says_which_answer_is_whose(tmp_path: Path) -> None:
+def test_csv_list_assigns_answers_to_images(tmp_path: Path) -> None:
     (tmp_path / "both.json").write_text(json.dumps({"images": [watson_image(image) for image in IMAGES[:2]]}))
-    (tmp_path / "third.json").write_bytes(in_watson(IMAGES[2]))
+    (tmp_path / "third.json").write_bytes(watson_body(IMAGES[2]))
     rows = [f"both,{DIGESTS[0]},0", f"both.json,{DIGESTS[1].upper()},1", f"third,{DIGESTS[2]},", f"none,{DIGESTS[3]},"]
     (tmp_path / "list.csv").write_text("\n".join(["name,sha256,position", *rows]))
     options = {"source": str(tmp_path), "names": str(tmp_path / "list.csv"), "format": "watson"}
@@ -162,7 +162,7 @@ def test_a_list_says_which_answer_is_whose(tmp_path: Path) -> None:
     assert isinstance(missing, NoAnswer)
 
 
-def test_a_file_that_is_no_answer_fails_by_name(tmp_path: Path) -> None:
+def test_malformed_recorded_answer_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"{DIGESTS[0]}.json").write_bytes(b"<html>")
     adapter = registry.create("replay:watson", {"source": str(tmp_path)})
     answer = adapter.send(IMAGES[:1])[0]
@@ -189,7 +189,7 @@ def test_a_file_that_is_no_answer_fails_by_name(tmp_path: Path) -> None:
         ("replay:http:mine", {"source": "{folder}/ok"}, "one of the options 'label' and 'text' is required"),
     ],
 )
-def test_what_is_wrong_is_named(spec: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_wrong_source_or_option_is_explained(spec: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.json").write_text("{}")
     (tmp_path / "ok").mkdir()

@@ -63,11 +63,11 @@ def counterslope(site: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., R
     return invoke
 
 
-def test_the_example_is_short() -> None:
+def test_example_is_short() -> None:
     assert len(block("python", "# greenhouse.py").splitlines()) < 60
 
 
-def test_it_is_listed_and_described_like_a_built_in_one(counterslope: Callable[..., Result]) -> None:
+def test_example_is_listed_and_described(counterslope: Callable[..., Result]) -> None:
     rows = {row["name"]: row for row in json.loads(counterslope("adapters", "--json").stdout)}
     assert rows["greenhouse"]["remote"]
     assert rows["greenhouse"]["usd_per_1000"] == 2.0
@@ -81,24 +81,21 @@ def test_it_is_listed_and_described_like_a_built_in_one(counterslope: Callable[.
         assert part in response
 
 
-def test_the_doctor_names_a_refused_key_and_never_shows_it(
-    counterslope: Callable[..., Result], server: FakeServer
-) -> None:
+def test_doctor_names_refused_key_without_showing_it(counterslope: Callable[..., Result], server: FakeServer) -> None:
     option = f"greenhouse.endpoint={server.url}"
     good = counterslope("adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes")
     assert good.exit_code == 0, good.stdout + good.stderr
     assert "2 labels: plant 0.8, pot 0.125" in good.stdout
-    bad = counterslope(
-        "adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes", "--json", key="a-wrong-secret"
-    )
+    words = ("adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes", "--json")
+    bad = counterslope(*words, key="a-wrong-secret")
     assert bad.exit_code == 1
-    content = json.loads(bad.stdout)
-    assert "check GREENHOUSE_KEY" in next(one["finding"] for one in content["checks"] if one["name"] == "canary")
+    findings = {check["name"]: check["finding"] for check in json.loads(bad.stdout)["checks"]}
+    assert "check GREENHOUSE_KEY" in findings["canary"]
     assert "a-wrong-secret" not in bad.stdout + bad.stderr
     assert KEY not in good.stdout + good.stderr
 
 
-def test_without_a_yes_no_portrait_leaves_the_machine(counterslope: Callable[..., Result], server: FakeServer) -> None:
+def test_doctor_without_consent_sends_no_portrait(counterslope: Callable[..., Result], server: FakeServer) -> None:
     before = sum(request.method == "POST" for request in server.requests)
     done = counterslope("adapters", "doctor", "greenhouse", "--adapter-option", f"greenhouse.endpoint={server.url}")
     assert done.exit_code == 0
@@ -106,12 +103,10 @@ def test_without_a_yes_no_portrait_leaves_the_machine(counterslope: Callable[...
     assert sum(request.method == "POST" for request in server.requests) == before
 
 
-def test_it_is_audited(counterslope: Callable[..., Result], server: FakeServer, tmp_path: Path) -> None:
+def test_example_is_audited(counterslope: Callable[..., Result], server: FakeServer, tmp_path: Path) -> None:
     run = unqueried_run(tmp_path / "run")
-    done = counterslope(
-        "query", str(run.folder), "--adapter", "greenhouse",
-        "--adapter-option", f"greenhouse.endpoint={server.url}", "--yes",
-    )  # fmt: skip
+    endpoint = f"greenhouse.endpoint={server.url}"
+    done = counterslope("query", str(run.folder), "--adapter", "greenhouse", "--adapter-option", endpoint, "--yes")
     assert done.exit_code == 0, done.stderr
     labels = pq.read_table(tmp_path / "run" / "labels.parquet").to_pylist()
     assert {(row["adapter"], row["label"], row["score"]) for row in labels} == {

@@ -1,4 +1,4 @@
-"""A server of Azure Blob Storage's REST protocol on loopback, with one container: lists, reads, writes and removes."""
+"""A fake Azure Blob Storage on loopback: one container, whose blobs are listed, read, written and deleted."""
 
 import base64
 import re
@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
 import pytest
-from fakes.blobs import BUCKET, Blobs, listing_page
+from fakes.blobs import BUCKET, Blobs
 from fakes.http_server import FakeServer, Request, Response
 
 ACCOUNT = "nobody"
@@ -20,10 +20,10 @@ XML = {"Content-Type": "application/xml"}
 def azure_blobs() -> Iterator[Blobs]:
     pytest.importorskip("adlfs")
     blobs = Blobs("abfs")
-    blocks: dict[tuple[str, str], bytes] = {}  # of blobs that are written in several requests
+    blocks: dict[tuple[str, str], bytes] = {}  # uploaded blocks that are not yet committed to a blob
 
     def properties(name: str) -> dict[str, str]:
-        return {"Last-Modified": DATE, "ETag": f'"{blobs.mark(name)}"'}
+        return {"Last-Modified": DATE, "ETag": f'"{blobs.etag(name)}"'}
 
     def answer(request: Request) -> Response:
         if request.path == f"/{ACCOUNT}/{BUCKET}":
@@ -32,12 +32,12 @@ def azure_blobs() -> Iterator[Blobs]:
             return Response(200, b"", {"Last-Modified": DATE, "ETag": '"0"'})
         found = re.fullmatch(rf"/{ACCOUNT}/{BUCKET}/(.+)", request.path)
         if found is None:
-            return missing("ContainerNotFound")
+            return not_found("ContainerNotFound")
         name = unquote(found[1])
         if request.method == "PUT":
             return write(name, request)
         if name not in blobs.names():
-            return missing("BlobNotFound")
+            return not_found("BlobNotFound")
         if request.method == "DELETE":
             blobs.remove(name)
             return Response(202)
@@ -51,7 +51,7 @@ def azure_blobs() -> Iterator[Blobs]:
             return Response(201)
         if request.query.get("comp") == "blocklist":
             ids = re.findall(rb"<(?:Latest|Uncommitted)>([^<]+)<", request.body)
-            blobs.put(name, b"".join(blocks.pop((name, one.decode())) for one in ids))
+            blobs.put(name, b"".join(blocks.pop((name, block.decode())) for block in ids))
         elif request.headers.get("if-none-match") == "*" and name in blobs.names():
             return Response(409, b"", {"x-ms-error-code": "BlobAlreadyExists"})
         else:
@@ -59,13 +59,13 @@ def azure_blobs() -> Iterator[Blobs]:
         return Response(201, b"", properties(name))
 
     def listing(request: Request) -> bytes:
-        prefix, delimiter = (request.query.get(one, "") for one in ("prefix", "delimiter"))
-        names, folders, after = listing_page(
-            blobs.names(prefix), prefix=prefix, delimiter=delimiter, after=request.query.get("marker", "")
+        prefix = request.query.get("prefix", "")
+        names, folders, after = blobs.listing_page(
+            prefix, delimiter=request.query.get("delimiter", ""), after=request.query.get("marker", "")
         )
         entries = [
             f"<Blob><Name>{escape(name)}</Name><Properties><Creation-Time>{DATE}</Creation-Time>"
-            f"<Last-Modified>{DATE}</Last-Modified><Etag>{blobs.mark(name)}</Etag>"
+            f"<Last-Modified>{DATE}</Last-Modified><Etag>{blobs.etag(name)}</Etag>"
             f"<Content-Length>{len(blobs.read(name))}</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob>"
             for name in names
         ] + [f"<BlobPrefix><Name>{escape(name)}</Name></BlobPrefix>" for name in folders]
@@ -74,12 +74,11 @@ def azure_blobs() -> Iterator[Blobs]:
 
     with FakeServer(answer) as server:
         key = base64.b64encode(b"nothing").decode()
-        place = f"BlobEndpoint={server.url}/{ACCOUNT}"
-        words = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key};{place};"
-        blobs.environment.update({"AZURE_STORAGE_CONNECTION_STRING": words})
+        account = f"AccountName={ACCOUNT};AccountKey={key};BlobEndpoint={server.url}/{ACCOUNT};"
+        blobs.environment["AZURE_STORAGE_CONNECTION_STRING"] = f"DefaultEndpointsProtocol=http;{account}"
         yield blobs
 
 
-def missing(code: str) -> Response:
-    words = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no such thing</Message></Error>"
-    return Response(404, words.encode(), XML | {"x-ms-error-code": code})
+def not_found(code: str) -> Response:
+    error = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>not found</Message></Error>"
+    return Response(404, error.encode(), XML | {"x-ms-error-code": code})

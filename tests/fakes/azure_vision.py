@@ -1,4 +1,4 @@
-"""Azure's Image Analysis 4.0, as far as it is documented."""
+"""A fake of Azure's Image Analysis 4.0, by its documentation."""
 
 from typing import Any
 from urllib.parse import parse_qs
@@ -13,7 +13,7 @@ VERSION = "2023-10-01"
 
 
 def failure(status: int, code: str, message: str, inner: str = "") -> Response:
-    """An error as the service words it."""
+    """An error in the format of the service."""
     error: dict[str, Any] = {"code": code, "message": message}
     if inner:
         error["innererror"] = {"code": inner, "message": message}
@@ -21,10 +21,9 @@ def failure(status: int, code: str, message: str, inner: str = "") -> Response:
 
 
 class AzureVision(FakeServer):
-    """Tags are what is `seen`; the caption is "A red woman" or "A pale woman".
+    """Tags have `pixel_scores`; the caption is "A red woman" or "A pale woman".
 
-    It is its own authority for tokens: ``tokens`` are those that it gave a principal, ``refused`` is what it answers in
-    place of one.
+    It also issues the tokens of service principals: ``tokens`` lists them, ``refused`` is the reply in place of one.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,6 @@
-"""What the pretended object stores share: the objects of one bucket in memory, and how they are listed and read."""
+"""The objects of the fake object stores: one bucket in memory, its listings and reads."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import md5
 from threading import Lock
@@ -9,12 +8,12 @@ from threading import Lock
 from fakes.http_server import Response
 
 BUCKET = "photos"
-PAGE = 3  # objects of a page of a listing: few, so that every listing has several
+PAGE = 3  # entries of a page of a listing: few, so that listings have several pages
 
 
 @dataclass(frozen=True)
 class Blobs:
-    """The objects; ``protocol`` is that of their URLs, ``environment`` what a program needs to find the server."""
+    """Objects by name; ``protocol`` starts their URLs, ``environment`` lets a program find the server."""
 
     protocol: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -40,13 +39,13 @@ class Blobs:
         with self._lock:
             return sorted(name for name in self._contents if name.startswith(folder))
 
-    def mark(self, name: str) -> str:
+    def etag(self, name: str) -> str:
         return md5(self.read(name)).hexdigest()
 
     def content(self, name: str, span: str | None) -> Response:
-        """An object, or the bytes of it that a header such as ``bytes=3-7`` asks for."""
+        """An object, or the range of its bytes that a header such as ``bytes=3-7`` requests."""
         whole = self.read(name)
-        headers = {"Content-Type": "application/octet-stream", "ETag": f'"{self.mark(name)}"'}
+        headers = {"Content-Type": "application/octet-stream", "ETag": f'"{self.etag(name)}"'}
         if span is None:
             return Response(200, whole, headers)
         first, last = re.fullmatch(r"bytes=(\d+)-(\d*)", span).groups()
@@ -55,14 +54,13 @@ class Blobs:
             return Response(416, b"", headers | {"Content-Range": f"bytes */{len(whole)}"})
         return Response(206, whole[start : end + 1], headers | {"Content-Range": f"bytes {start}-{end}/{len(whole)}"})
 
-
-def listing_page(names: Sequence[str], *, prefix: str, delimiter: str, after: str) -> tuple[list[str], list[str], str]:
-    """A page of names and folders directly below a prefix, after what the last page ended with; and that of this."""
-    found: dict[str, bool] = {}  # entry -> whether it is a folder
-    for name in names:
-        head, cut, _ = name.removeprefix(prefix).partition(delimiter) if delimiter else (name, "", "")
-        found[prefix + head + cut if delimiter else name] = bool(cut)
-    left = [entry for entry in sorted(found) if entry > after]
-    page = left[:PAGE]
-    names_of = [entry for entry in page if not found[entry]]
-    return names_of, [entry for entry in page if found[entry]], page[-1] if len(left) > PAGE else ""
+    def listing_page(self, prefix: str, *, delimiter: str, after: str) -> tuple[list[str], list[str], str]:
+        """Names and folders directly below a prefix, after the token of the last page; and the token of this page."""
+        folder_of: dict[str, bool] = {}  # entry -> whether it is a folder
+        for name in self.names(prefix):
+            head, cut, _ = name.removeprefix(prefix).partition(delimiter) if delimiter else (name, "", "")
+            folder_of[prefix + head + cut if delimiter else name] = bool(cut)
+        remaining = [entry for entry in sorted(folder_of) if entry > after]
+        page = remaining[:PAGE]
+        names = [entry for entry in page if not folder_of[entry]]
+        return names, [entry for entry in page if folder_of[entry]], page[-1] if len(remaining) > PAGE else ""

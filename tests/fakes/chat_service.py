@@ -1,4 +1,4 @@
-"""A server of chat completions, as OpenAI documents it; it sees what `fakes.pixel_scores` sees."""
+"""A fake of OpenAI's chat completions, which answers with `pixel_scores`."""
 
 import json
 import math
@@ -14,7 +14,7 @@ MODEL = "seer-2026-01-01"
 
 
 def chat_service(key: str | None) -> Callable[[Request], Response]:
-    """Answers about the labels in the schema; without one about the labels in the text, or with one of its letters."""
+    """Scores the labels of the schema or of the text; where log-probabilities are requested, answers with a letter."""
 
     def answer(request: Request) -> Response:
         if key and request.headers.get("authorization") != f"Bearer {key}":
@@ -57,24 +57,24 @@ def completion(text: str | None, *, reason: str = "stop", refusal: str | None = 
 def api_error(
     status: int, message: str, *, code: str | int | None = None, kind: str = "", param: str | None = None
 ) -> Response:
-    """An error in the shape that OpenAI gives it."""
+    """An error in the format of OpenAI."""
     return Response(status, {"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
-def _labels_of_schema(request: dict[str, Any]) -> list[str] | None:
-    if request["type"] != "json_schema":
+def _labels_of_schema(response_format: dict[str, Any]) -> list[str] | None:
+    if response_format["type"] != "json_schema":
         return None
-    held = request["json_schema"]
-    schema = held["schema"]
-    assert held["strict"] is True
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", held["name"])
+    json_schema = response_format["json_schema"]
+    schema = json_schema["schema"]
+    assert json_schema["strict"] is True
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", json_schema["name"])
     assert schema["additionalProperties"] is False
     assert schema["required"] == list(schema["properties"])
     return list(schema["properties"])
 
 
 def _letter(question: dict[str, Any], text: str, scores: dict[str, float]) -> Response:
-    """Probabilities in the proportion of the scores; a twentieth goes to a word that is no letter."""
+    """Letters have probabilities in proportion to the scores; 5 % goes to a token that is not a letter."""
     letters = dict(re.findall(r"^([A-Z])\. (.+)$", text, flags=re.MULTILINE))
     total = sum(scores[label] for label in letters.values()) / 0.95
     shares = {letter: scores[label] / total for letter, label in letters.items()} | {"The": 0.05}

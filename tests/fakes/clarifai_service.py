@@ -1,4 +1,4 @@
-"""Clarifai's v2 outputs, as far as they are documented."""
+"""A fake of Clarifai's v2 outputs, by its documentation."""
 
 import base64
 import re
@@ -17,13 +17,13 @@ OK = {"code": 10000, "description": "Ok"}
 
 
 def failure(http: int, code: int | str, description: str, outputs: list[Any] | None = None) -> Response:
-    """A whole reply's error; the code is a number or its name."""
+    """An error of the whole reply; the code is a number or its name."""
     status = {"code": code, "description": description, "details": "", "req_id": "planted-request"}
     return Response(http, {"status": status, **({} if outputs is None else {"outputs": outputs})})
 
 
 class ClarifaiService(FakeServer):
-    """Concepts are what is `seen`. ``image_error`` maps an image to its output's status, or None."""
+    """Concepts have `pixel_scores`. ``image_error`` gives the status of an image's output, or None."""
 
     def __init__(self) -> None:
         super().__init__(self._answer)
@@ -33,19 +33,19 @@ class ClarifaiService(FakeServer):
     def _answer(self, request: Request) -> Response:
         if request.headers.get("authorization") != f"Key {PAT}":
             return failure(401, 11009, "API key not found")
-        place = _PATH.fullmatch(request.path)
-        if place is None or request.query:
+        path = _PATH.fullmatch(request.path)
+        if path is None or request.query:
             return failure(404, 11101, "Resource does not exist")
         content = request.json()
         assert set(content) == {"inputs", "model"}
         if len(content["inputs"]) > 128:
             return failure(400, 11102, "Invalid request")
         config = content["model"]["output_info"]["output_config"]
-        outputs = [self._output(item, config, place[1], place[2] or "newest") for item in content["inputs"]]
-        fine = [output["status"]["code"] == 10000 for output in outputs]
-        if all(fine):
+        outputs = [self._output(item, config, path[1], path[2] or "newest") for item in content["inputs"]]
+        succeeded = [output["status"]["code"] == 10000 for output in outputs]
+        if all(succeeded):
             return Response(200, {"status": {**OK, "req_id": "planted-request"}, "outputs": outputs})
-        if any(fine):
+        if any(succeeded):
             return failure(200, 10010, "Mixed Success", outputs)
         return failure(400, 10020, "Failure", outputs)
 

@@ -1,4 +1,4 @@
-"""The services of vendors, each with the environment that its adapter needs."""
+"""The fake cloud services, each with the environment that its adapter needs."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from fakes import azure_vision, clarifai_service, google_vision, imagga, rekognition
+from fakes import azure_vision, google_vision, imagga
+from fakes import clarifai_service as clarifai
+from fakes import rekognition as aws
 from fakes.http_server import FakeServer
 
 from adapters import registry
 from adapters.base import Adapter, Label, RawAnswer
 
-_OURS = ("AWS_", "GOOGLE_", "CLARIFAI_", "VISION_", "CLOUDSDK_", "IMAGGA_", "AZURE_")
+_PREFIXES = ("AWS_", "GOOGLE_", "CLARIFAI_", "VISION_", "CLOUDSDK_", "IMAGGA_", "AZURE_")
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """A pretended service, the credentials that it accepts, and which of them are secret."""
+    """A fake service, the credentials that it accepts, and which of them are secret."""
 
     service: Callable[[], FakeServer]
     environment: Mapping[str, str]
@@ -27,9 +29,7 @@ class Cloud:
 
 CLOUDS = {
     "azure": Cloud(azure_vision.AzureVision, {"VISION_KEY": azure_vision.KEY}, (azure_vision.KEY,)),
-    "clarifai": Cloud(
-        clarifai_service.ClarifaiService, {"CLARIFAI_PAT": clarifai_service.PAT}, (clarifai_service.PAT,)
-    ),
+    "clarifai": Cloud(clarifai.ClarifaiService, {"CLARIFAI_PAT": clarifai.PAT}, (clarifai.PAT,)),
     "google": Cloud(google_vision.GoogleVision, {"GOOGLE_API_KEY": google_vision.KEY}, (google_vision.KEY,)),
     "imagga": Cloud(
         imagga.ImaggaService,
@@ -37,43 +37,37 @@ CLOUDS = {
         (imagga.KEY, imagga.SECRET),
     ),
     "rekognition": Cloud(
-        rekognition.RekognitionService,
-        {
-            "AWS_ACCESS_KEY_ID": rekognition.ID,
-            "AWS_SECRET_ACCESS_KEY": rekognition.SECRET,
-            "AWS_REGION": rekognition.REGION,
-        },
-        (rekognition.SECRET, rekognition.TOKEN),
+        aws.RekognitionService,
+        {"AWS_ACCESS_KEY_ID": aws.ID, "AWS_SECRET_ACCESS_KEY": aws.SECRET, "AWS_REGION": aws.REGION},
+        (aws.SECRET, aws.TOKEN),
     ),
 }
 
 
 @contextmanager
 def environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """These variables, and no other of these services; AWS's files and metadata service are out of reach."""
-    none = {name: "" for name in os.environ if name.startswith(_OURS)}
-    away = {
+    """Set these variables and no others of the services; hide the files and metadata service of AWS."""
+    defaults = {
         "AWS_CONFIG_FILE": "/nowhere/config",
         "AWS_SHARED_CREDENTIALS_FILE": "/nowhere/credentials",
         "AWS_EC2_METADATA_DISABLED": "true",
         "CLOUDSDK_CONFIG": "/nowhere",
     }
     with patch.dict(os.environ):
-        for name in none:
+        for name in [name for name in os.environ if name.startswith(_PREFIXES)]:
             del os.environ[name]
-        os.environ.update({**away, **settings})
+        os.environ.update({**defaults, **settings})
         yield
 
 
 @contextmanager
 def service_and_adapter(name: str, options: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, Adapter]]:
-    """A running service and the adapter that asks it."""
+    """A running service and an adapter for it."""
     cloud = CLOUDS[name]
     with cloud.service() as service, environment(cloud.environment):
         yield service, registry.create(name, {"endpoint": service.url, **(options or {})})
 
 
 def parser(name: str) -> Callable[[RawAnswer], list[Label]]:
-    """The pure reader of a service's answers."""
-    read: Callable[[RawAnswer], list[Label]] = registry.load(name).parse
-    return read
+    """The function that parses answers of a service."""
+    return registry.load(name).parse

@@ -1,4 +1,4 @@
-"""A proxy in front of a pretended service that spoils replies on their way, byte by byte where HTTP allows it."""
+"""A proxy in front of a fake service that corrupts replies on their way."""
 
 import random
 import threading
@@ -11,22 +11,21 @@ from urllib.parse import urlsplit
 
 from fakes.http_server import LoopbackServer
 
-# What a client sees; before the first of AFTER the service never got the request.
+# Faults as a client sees them: BEFORE the service receives the request, and AFTER it has answered.
 BEFORE = ("500", "429", "dropped before")
-AFTER = ("dropped after", "cut", "page", "empty", "longer than it is", "trickle")
+AFTER = ("dropped after", "truncated", "html", "empty", "wrong length", "slow")
 
 
 class FaultyProxy(LoopbackServer):
-    """Forwards requests to ``url`` until it is left; spoils a ``share`` of the replies, drawn from a seed, in each way
-    in turn.
+    """Forwards requests to ``url``; a ``share`` of them, drawn from a seed, gets each of the faults in turn.
 
     Attributes:
-        seen: how many requests met each fault ("" for none).
-        answered: requests that the service itself answered with 200, whatever became of the reply.
+        faults: how many requests got each fault ("" for none).
+        answered: requests that the service answered with 200, including those whose reply was corrupted.
     """
 
     def __init__(self, url: str, *, share: float, seed: int = 0) -> None:
-        self.seen: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
         self.answered = 0
         chance, lock = random.Random(seed), threading.Lock()
         kinds = cycle(random.Random(seed).sample(BEFORE + AFTER, len(BEFORE + AFTER)))
@@ -44,7 +43,7 @@ class FaultyProxy(LoopbackServer):
                 sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 with lock:
                     fault = next(kinds) if chance.random() < share else ""
-                    proxy.seen[fault] += 1
+                    proxy.faults[fault] += 1
                 if fault == "dropped before":
                     self.close_connection = True
                     return
@@ -59,14 +58,14 @@ class FaultyProxy(LoopbackServer):
                     proxy.answered += status == 200
                 if fault == "dropped after":
                     self.close_connection = True
-                elif fault == "cut":
+                elif fault == "truncated":
                     self._reply(status, body[: len(body) // 2], headers)
-                elif fault == "page":
+                elif fault == "html":
                     self._reply(200, b"<html><body>Please sign in</body></html>", {"Content-Type": "text/html"})
                 elif fault == "empty":
                     self._reply(200, b"", {})
                 else:
-                    self._reply(status, body, headers, longer=fault == "longer than it is", slow=fault == "trickle")
+                    self._reply(status, body, headers, longer=fault == "wrong length", slow=fault == "slow")
 
             do_GET = do_PUT = do_POST  # noqa: N815
 
@@ -79,11 +78,10 @@ class FaultyProxy(LoopbackServer):
                         self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body) + 40 * longer))
                 self.end_headers()
-                for at in range(0, len(body), 20) if slow else ():
-                    self.wfile.write(body[at : at + 20])
-                    sleep(0.005)
-                if not slow:
-                    self.wfile.write(body)
+                size = 20 if slow else max(1, len(body))
+                for start in range(0, len(body), size):
+                    self.wfile.write(body[start : start + size])
+                    sleep(0.005 * slow)
                 self.close_connection = longer
 
         super().__init__(Handler)

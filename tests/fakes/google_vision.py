@@ -1,4 +1,4 @@
-"""Google Cloud Vision's REST v1 and Google's token endpoint, as far as they are documented."""
+"""A fake of Google Cloud Vision's REST v1 and of Google's token endpoint, by their documentation."""
 
 import base64
 import json
@@ -24,20 +24,20 @@ _LIKELIHOODS = ["VERY_UNLIKELY", "UNLIKELY", "POSSIBLE", "LIKELY", "VERY_LIKELY"
 
 
 def failure(status: int, name: str, message: str, reason: str = "") -> Response:
-    """An error as googleapis.com words it."""
+    """An error in the format of googleapis.com."""
     detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com"}
     error = {"code": status, "message": message, "status": name, "details": [detail] if reason else []}
     return Response(status, {"error": error})
 
 
 class GoogleVision(FakeServer):
-    """Accepts ``KEY`` or a token that it gave; labels are what is `seen`, from ``cut_off`` on.
+    """Accepts ``KEY`` or a token that it issued; labels have `pixel_scores`, from ``cut_off`` on.
 
     Attributes:
-        image_error: an image -> the error in its place, or None.
-        billed: images that were answered, times features.
-        tokens: the access tokens that are valid, in the order they were given.
-        refused: why no token is given, if none is.
+        image_error: image -> the error in its place, or None.
+        billed: answered images times features.
+        tokens: the valid access tokens, in order of issue.
+        refused: the reply in place of a token, if any.
     """
 
     def __init__(self, *, cut_off: float = 0.0) -> None:
@@ -69,9 +69,9 @@ class GoogleVision(FakeServer):
             return self._token(request)
         if request.method != "POST" or not _PATH.fullmatch(request.path) or request.query:
             return failure(404, "NOT_FOUND", "Requested entity was not found.")
-        return self._not_allowed(request) or self._annotated(request)
+        return self._access_error(request) or self._annotate(request)
 
-    def _not_allowed(self, request: Request) -> Response | None:
+    def _access_error(self, request: Request) -> Response | None:
         key, bearer = request.headers.get("x-goog-api-key"), request.headers.get("authorization")
         if key is not None:
             good = key == KEY
@@ -84,7 +84,7 @@ class GoogleVision(FakeServer):
             return failure(401, "UNAUTHENTICATED", message, "ACCESS_TOKEN_EXPIRED")
         return None
 
-    def _annotated(self, request: Request) -> Response:
+    def _annotate(self, request: Request) -> Response:
         try:
             requests = request.json()["requests"]
             assert set(request.json()) == {"requests"}
@@ -100,9 +100,9 @@ class GoogleVision(FakeServer):
             return failure(400, "INVALID_ARGUMENT", "Request payload size exceeds the limit: 10485760 bytes.")
         if len(requests) > 16:
             return failure(400, "INVALID_ARGUMENT", "Too many images per request.")
-        return Response(200, {"responses": [self._one(item) for item in requests]})
+        return Response(200, {"responses": [self._annotate_image(item) for item in requests]})
 
-    def _one(self, item: dict[str, Any]) -> dict[str, Any]:
+    def _annotate_image(self, item: dict[str, Any]) -> dict[str, Any]:
         image = base64.b64decode(item["image"]["content"], validate=True)
         error = self.image_error(image)
         if error is not None:
@@ -121,7 +121,7 @@ class GoogleVision(FakeServer):
                     for name, score in ranked
                     if score >= self._cut_off
                 ]
-                part |= {"labelAnnotations": found} if found else {}  # what is empty is left out
+                part |= {"labelAnnotations": found} if found else {}  # an empty list is left out
             else:
                 part["faceAnnotations"] = [self._face(scores["nurse"])]
         return part
@@ -141,24 +141,24 @@ class GoogleVision(FakeServer):
             return self._new_token()
         if form.get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer":
             return Response(400, {"error": "unsupported_grant_type"})
-        head, claim, signature = form["assertion"].split(".")
+        header, claim, signature = form["assertion"].split(".")
         try:
             self._private.public_key().verify(
-                _decoded(signature), f"{head}.{claim}".encode(), padding.PKCS1v15(), hashes.SHA256()
+                _decoded(signature), f"{header}.{claim}".encode(), padding.PKCS1v15(), hashes.SHA256()
             )
         except InvalidSignature:
             return Response(400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."})
         claims = json.loads(_decoded(claim))
         now = time.time()
-        fits = (
-            json.loads(_decoded(head))["alg"] == "RS256"
+        valid = (
+            json.loads(_decoded(header))["alg"] == "RS256"
             and claims["iss"] == EMAIL
             and claims["aud"] in (f"{self.url}/token", "https://oauth2.googleapis.com/token")
             and claims["scope"].startswith("https://www.googleapis.com/auth/cloud-")
             and abs(claims["iat"] - now) < 300
             and claims["exp"] - claims["iat"] <= 3600
         )
-        if not fits:
+        if not valid:
             return Response(400, {"error": "invalid_grant", "error_description": "Invalid JWT: check iat and exp."})
         return self._new_token()
 

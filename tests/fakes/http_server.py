@@ -1,7 +1,4 @@
-"""A server on this machine's loopback that answers as a function says, remembers what it request, and can fail.
-
-What a vendor's protocol is lives in that vendor's own file.
-"""
+"""An HTTP server on loopback that answers by a function, records its requests, and fails on demand."""
 
 import json
 import threading
@@ -17,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it came; header names in lower case."""
+    """A request; header names are in lower case."""
 
     method: str
     path: str
@@ -45,9 +42,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """What is answered: ``body`` is bytes, or anything that JSON can write.
+    """A reply; ``body`` is bytes, or is sent as JSON.
 
-    ``dropped`` closes the connection instead; ``seconds`` passes before anything is sent.
+    ``dropped`` closes the connection instead; ``seconds`` is the delay before anything is sent.
     """
 
     status: int = 200
@@ -71,7 +68,7 @@ FAULTS: dict[str, Response] = {
 
 
 class LoopbackServer:
-    """A server of this machine that answers by a ``handler`` between entering and leaving; ``url`` names it."""
+    """A server on loopback, as a context manager; ``url`` is its address."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         self._server = _Server(("127.0.0.1", 0), handler)
@@ -91,14 +88,15 @@ class LoopbackServer:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
-        pass  # the client has gone
+        pass  # the client has disconnected
 
 
 class FakeServer(LoopbackServer):
-    """Answers requests in threads until it is left; ``fault`` names one of ``FAULTS`` to be response instead, or None.
+    """Answers requests in threads.
 
     Attributes:
-        request: every request, in the order they came.
+        requests: all requests, in order.
+        fault: the number of a request -> the response in place of the answer, a key of ``FAULTS``, or None.
     """
 
     def __init__(self, answer: Callable[[Request], Response]) -> None:
@@ -106,11 +104,11 @@ class FakeServer(LoopbackServer):
         self.fault: Callable[[int], str | Response | None] = lambda number: None
         self._answer = answer
         self._lock = threading.Lock()
-        serving = self
+        server = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else every second packet waits for the first one to be confirmed
+            disable_nagle_algorithm = True  # otherwise every second packet waits for the confirmation of the first
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -120,11 +118,11 @@ class FakeServer(LoopbackServer):
                 parts = urlsplit(self.path)
                 query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                self._tell(serving._response(Request(self.command, parts.path, query, headers, body)))
+                self._send(server._response(Request(self.command, parts.path, query, headers, body)))
 
             do_GET = do_HEAD = do_PUT = do_DELETE = do_POST  # noqa: N815
 
-            def _tell(self, response: Response) -> None:
+            def _send(self, response: Response) -> None:
                 sleep(response.seconds)
                 if response.dropped:
                     self.close_connection = True

@@ -1,4 +1,4 @@
-"""Pretended image searches (Openverse, Wikimedia Commons, Google) and the hosts of their images, on loopback."""
+"""Fake image searches (Openverse, Wikimedia Commons, Google)."""
 
 from collections.abc import Callable, Sequence
 from io import BytesIO
@@ -12,7 +12,7 @@ PER_PAGE = {"openverse": 20, "wikimedia": 50, "google": 10}
 
 
 def random_photo(seed: int, *, size: tuple[int, int] = (64, 64), format: str = "JPEG") -> bytes:
-    """An image whose look depends on the seed alone."""
+    """A smooth random image."""
     coarse = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), dtype=np.uint8)
     stream = BytesIO()
     Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC).save(stream, format, quality=95)
@@ -20,12 +20,12 @@ def random_photo(seed: int, *, size: tuple[int, int] = (64, 64), format: str = "
 
 
 class ImageSearch:
-    """Answers as one of three services: every search finds the same images, page by page.
+    """Answers searches page by page, in the format of one of three services.
 
     Args:
-        service: of ``PER_PAGE``.
-        addresses: of the images found, for what is searched for.
-        licence: as the service writes it.
+        service: a key of ``PER_PAGE``.
+        addresses: search term -> URLs of the images found.
+        licence: the name of the licence (Wikimedia only).
     """
 
     def __init__(self, service: str, addresses: Callable[[str], Sequence[str]], *, licence: str = "CC BY 4.0") -> None:
@@ -71,12 +71,7 @@ class ImageSearch:
         found = self._addresses(query["q"])
         start = int(query["start"]) - 1
         items = [
-            {
-                "link": url,
-                "title": "a title",
-                "displayLink": "x.org",
-                "image": {"contextLink": f"https://x.org/{number}"},
-            }
+            {"link": url, "title": "title", "displayLink": "x.org", "image": {"contextLink": f"https://x.org/{number}"}}
             for number, url in enumerate(found)
         ]
         return {"kind": "customsearch#search", "items": items[start : start + int(query["num"])]}

@@ -1,4 +1,4 @@
-"""Imagga's tags, version 2: Basic authentication, a multipart form, confidences of 0-100."""
+"""A fake of Imagga's tags, version 2: Basic authentication, a multipart form, confidences of 0-100."""
 
 from base64 import b64encode
 
@@ -12,12 +12,12 @@ class ImaggaService(FakeServer):
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.billed = 0
-        self.wanted = f"Basic {b64encode(f'{KEY}:{SECRET}'.encode()).decode()}"
+        self.authorization = f"Basic {b64encode(f'{KEY}:{SECRET}'.encode()).decode()}"
 
     def _answer(self, request: Request) -> Response:
         if request.path != "/v2/tags":
             return Response(404, b"<html>not found</html>")
-        if request.headers.get("authorization") != self.wanted:
+        if request.headers.get("authorization") != self.authorization:
             return failure(401, "Invalid api key or secret")
         parts = request.parts()
         assert parts["limit"][2] == b"-1"

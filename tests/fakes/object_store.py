@@ -1,4 +1,4 @@
-"""A real server of the S3 protocol on loopback (moto's), with one empty bucket."""
+"""A fake S3 (the server of moto) on loopback, with one empty bucket."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from fakes.blobs import BUCKET
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """Its bucket, for looking into; ``environment`` is what a program needs to find it."""
+    """The bucket; ``environment`` lets a program find the server."""
 
     client: Any
     environment: dict[str, str]
@@ -27,7 +27,7 @@ class ObjectStore:
 
     def names(self, folder: str = "") -> list[str]:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=folder)
-        return [one["Key"] for page in pages for one in page.get("Contents", ())]
+        return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the pretended classifiers see: known functions of an image's pixels, and a sweep along which they move."""
+"""The scores that the fake classifiers return (mean colours of an image), and images whose scores have known slopes."""
 
 from io import BytesIO
 
@@ -10,7 +10,7 @@ VALUES = (-2.0, -1.0, 0.0, 1.0, 2.0)
 
 
 def pixel_scores(image: bytes) -> dict[str, float]:
-    """The mean red, green and blue (0-1), by the three names, to four decimals.
+    """The mean red, green and blue (0-1, four decimals) as scores of the three labels.
 
     Raises:
         ValueError: not a readable PNG or JPEG.
@@ -36,5 +36,5 @@ def sweep_images() -> list[bytes]:
 
 
 def score_slopes(scores: list[dict[str, float]]) -> dict[str, float]:
-    """The slope of each name's score along ``VALUES``."""
+    """Label -> slope of its score along ``VALUES``."""
     return {name: float(np.polyfit(VALUES, [row[name] for row in scores], 1)[0]) for name in LABELS}

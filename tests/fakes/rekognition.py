@@ -1,4 +1,4 @@
-"""Amazon Rekognition's DetectLabels and DetectFaces over JSON 1.1, with Signature Version 4 recomputed."""
+"""A fake of Amazon Rekognition's DetectLabels and DetectFaces (JSON 1.1), which verifies Signature Version 4."""
 
 import base64
 import hashlib
@@ -21,13 +21,13 @@ _NEEDED = {"host", "x-amz-date", "content-type", "x-amz-target"}
 
 
 def failure(status: int, code: str, message: str = "", *, prefix: str = "", word: str = "Message") -> Response:
-    """An error as the service words it; ``__type`` may have a prefix, and the message another first letter."""
+    """An error in the format of the service; ``word`` is the key of its message, ``prefix`` starts its ``__type``."""
     return Response(status, {"__type": f"{prefix}{code}", word: message}, {"x-amzn-RequestId": "planted-request-id"})
 
 
 @dataclass(frozen=True)
 class Keys:
-    """What one access key's requests are signed with."""
+    """The secrets of an access key."""
 
     secret: str
     token: str = ""
@@ -35,7 +35,7 @@ class Keys:
 
 
 class RekognitionService(FakeServer):
-    """Labels are what is `seen`, in per cent. ``keys`` maps access key ids to what they are signed with."""
+    """Labels have `pixel_scores`, in per cent. ``keys`` maps access key ids to their secrets."""
 
     def __init__(self, *, region: str = REGION) -> None:
         super().__init__(self._answer)
@@ -110,15 +110,12 @@ class RekognitionService(FakeServer):
         if given["scope"] != scope:
             return "InvalidSignatureException", f"Credential should be scoped to {scope}"
         if not hmac.compare_digest(given["signature"], _signature(request, names, scope, keys.secret)):
-            return (
-                "InvalidSignatureException",
-                "The request signature we calculated does not match",
-            )
+            return "InvalidSignatureException", "The request signature we calculated does not match"
         return None
 
 
 def _signature(request: Request, names: list[str], scope: str, secret: str) -> str:
-    """Signature Version 4 of a request as it came, from the canonical request on."""
+    """Signature Version 4 of a request."""
     headers = "".join(f"{name}:{' '.join(request.headers[name].split())}\n" for name in names)
     digest = hashlib.sha256(request.body).hexdigest()
     canonical = "\n".join([request.method, request.path, "", headers, ";".join(names), digest])

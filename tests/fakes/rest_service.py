@@ -1,4 +1,4 @@
-"""A REST service of nobody in particular, which takes an image in three ways and answers in several shapes."""
+"""A generic REST service, which accepts an image as JSON, form or body, and answers in one of several shapes."""
 
 import json
 import math
@@ -18,7 +18,7 @@ SHAPES: Mapping[str, Callable[[dict[str, float]], Any]] = {
 
 
 def rest_service(key: str, *, shape: str = "tags") -> Callable[[Request], Response]:
-    """Wants the key in ``X-Api-Key``, or as a member or field ``key`` next to the image."""
+    """Requires the key in ``X-Api-Key``, or as a member or field ``key`` next to the image."""
 
     def answer(request: Request) -> Response:
         kind = request.headers["content-type"].partition(";")[0]

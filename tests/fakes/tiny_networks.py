@@ -1,4 +1,4 @@
-"""Networks so small that tests make them: one for each library that local adapters load networks with."""
+"""Tiny networks with random weights, one for each library that local adapters use."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-CLIP_TOKENS = 49_408  # open_clip's own tokenizer's
+CLIP_TOKENS = 49_408  # vocabulary of open_clip's tokenizer
 
 
 def tiny_onnx(
@@ -22,7 +22,7 @@ def tiny_onnx(
     kind: str = "float32",
     seed: int = 0,
 ) -> Path:
-    """A linear classifier of the channels' means: ``logits = means @ W + b``; sides and batch open where None."""
+    """A linear classifier of the channel means, ``logits = means @ W + b``; size and batch are dynamic where None."""
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     from onnx import TensorProto, helper, numpy_helper
 
@@ -54,7 +54,7 @@ def tiny_onnx(
 
 
 def tiny_transformer(folder: Path, *, labels: int = 3, seed: int = 0, several: bool = False) -> Path:
-    """A vision transformer of two layers, with its image processor, as ``save_pretrained`` writes them."""
+    """A vision transformer with two layers and its image processor, as ``save_pretrained`` writes them."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     config = transformers.ViTConfig(
         hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=16, patch_size=8,
@@ -71,7 +71,7 @@ def tiny_transformer(folder: Path, *, labels: int = 3, seed: int = 0, several: b
 
 
 def tiny_clip(folder: Path, *, seed: int = 0, sigmoid: bool = False) -> Path:
-    """A CLIP of one layer a tower, as a folder that open_clip calls ``local-dir``."""
+    """A CLIP with one layer per tower, as a folder that open_clip loads as ``local-dir:``."""
     open_clip = pytest.importorskip("open_clip", reason="open_clip_torch is not installed")
     from safetensors.torch import save_file
 

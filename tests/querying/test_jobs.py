@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from adapter_calls import make_adapter
-from fakes.batch_service import BatchResult, BatchServer
+from fakes.batch_service import BatchResult, BatchService
 from fakes.http_server import Response
 from fakes.pixel_scores import LABELS
 
@@ -37,12 +37,12 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[BatchServer]:
-    with BatchServer(SECRET) as serving:
+def server() -> Iterator[BatchService]:
+    with BatchService(SECRET) as serving:
         yield serving
 
 
-def adapter_of(server: BatchServer, *, batch: bool = True, **options: object) -> OpenAI:
+def adapter_of(server: BatchService, *, batch: bool = True, **options: object) -> OpenAI:
     given = {"labels": LABELS, "model": "seer", "endpoint": f"{server.url}/v1", "batch": batch, "look_every": 0.02}
     return make_adapter("openai", **given | options)
 
@@ -55,13 +55,13 @@ def ask(run: Run, adapter: OpenAI, **query: object) -> None:
     query_stage(Audit(run, settings(**query), (), consent=lambda plan: True), "v", [adapter])
 
 
-def ask_until_sent(run: Run, server: BatchServer, adapter: OpenAI) -> None:
+def ask_until_sent(run: Run, server: BatchService, adapter: OpenAI) -> None:
     """Query, and stop as Ctrl-C does once the batch is created on the server."""
     stopped = threading.Event()
-    server.held = True
+    server.stalled = True
 
     def watch() -> None:
-        while not any(batch.looks for batch in server.batches.values()) and not server.batches:
+        while not server.batches:
             stopped.wait(0.01)
         stopped.wait(0.1)
         stopped.set()
@@ -85,7 +85,7 @@ def labels_of(run: Run) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("options", [{}, {"order": "drawn", "repeats": 3}, {"logprobs": True}])
 def test_a_batch_gives_the_labels_that_calls_give_and_is_deleted_there(
-    run: Run, server: BatchServer, options: dict[str, object]
+    run: Run, server: BatchService, options: dict[str, object]
 ) -> None:
     ask(run, adapter_of(server, **options))
     by_batch = labels_of(run)
@@ -103,12 +103,14 @@ def test_a_batch_gives_the_labels_that_calls_give_and_is_deleted_there(
     assert labels_of(run) == by_batch
 
 
-def test_what_was_sent_before_ctrl_c_is_fetched_by_a_later_command_and_paid_once(run: Run, server: BatchServer) -> None:
+def test_what_was_sent_before_ctrl_c_is_fetched_by_a_later_command_and_paid_once(
+    run: Run, server: BatchService
+) -> None:
     ask_until_sent(run, server, adapter_of(server))
     plan = plan_of_run(run, [adapter_of(server)], settings())
     assert (plan.adapters[0].waiting, plan.adapters[0].to_send, plan.calls, plan.usd) == (12, 0, 0, 0)
     assert plan.spent == pytest.approx(12 * PRICE / 1000), "the cap of the run counts what waits"
-    server.held = False
+    server.stalled = False
     query_stage(Audit(run, settings(), (), consent=lambda plan: False), "v", [adapter_of(server)])
     assert len(server.batches) == 1
     assert set(server.billed.values()) == {1}
@@ -116,7 +118,7 @@ def test_what_was_sent_before_ctrl_c_is_fetched_by_a_later_command_and_paid_once
     assert run.record.query["openai"].usd_so_far == pytest.approx(12 * PRICE / 1000)
 
 
-def test_status_says_what_waits(run: Run, server: BatchServer) -> None:
+def test_status_says_what_waits(run: Run, server: BatchService) -> None:
     ask(run, adapter_of(server, model="seer", prompt="another"))
     ask_until_sent(run, server, adapter_of(server))
     facts = summary(run.folder)["query"]["openai"]
@@ -126,7 +128,7 @@ def test_status_says_what_waits(run: Run, server: BatchServer) -> None:
 
 @pytest.mark.parametrize("kept", ["nothing", "the reply that was lost"])
 def test_a_batch_whose_creation_was_answered_by_nothing_is_found_again(
-    run: Run, server: BatchServer, kept: str, monkeypatch: pytest.MonkeyPatch
+    run: Run, server: BatchService, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kept == "nothing":  # the process dies between the service's reply and its keeping
 
@@ -147,9 +149,9 @@ def test_a_batch_whose_creation_was_answered_by_nothing_is_found_again(
 
 @pytest.mark.parametrize(("status", "ok"), [("expired", 12), ("cancelled", 5)])
 def test_what_a_batch_did_not_answer_is_sent_again_unless_it_was_cancelled(
-    run: Run, server: BatchServer, status: str, ok: int
+    run: Run, server: BatchService, status: str, ok: int
 ) -> None:
-    server.fates = [BatchResult(status, answered=5)]
+    server.results = [BatchResult(status, answered=5)]
     ask(run, adapter_of(server))
     account = run.record.query["openai"]
     assert account.ok == ok
@@ -162,14 +164,14 @@ def test_what_a_batch_did_not_answer_is_sent_again_unless_it_was_cancelled(
         assert run.record.query["openai"].ok == 12
 
 
-def test_a_batch_that_fails_says_why(run: Run, server: BatchServer) -> None:
-    server.fates = [BatchResult("failed", errors=[{"code": "invalid_model", "message": "No batches for this model"}])]
+def test_a_batch_that_fails_says_why(run: Run, server: BatchService) -> None:
+    server.results = [BatchResult("failed", errors=[{"code": "invalid_model", "message": "No batches for this model"}])]
     ask(run, adapter_of(server))
     assert run.record.query["openai"].reasons[0].reason == "batch_1 failed: No batches for this model"
 
 
-def test_one_refused_question_costs_only_its_own_image(run: Run, server: BatchServer) -> None:
-    server.fates = [BatchResult(refused=frozenset({3}))]
+def test_one_refused_question_costs_only_its_own_image(run: Run, server: BatchService) -> None:
+    server.results = [BatchResult(refused=frozenset({3}))]
     ask(run, adapter_of(server))
     account = run.record.query["openai"]
     assert (account.ok, account.without_labels) == (11, 1)
@@ -177,7 +179,7 @@ def test_one_refused_question_costs_only_its_own_image(run: Run, server: BatchSe
     assert len(server.batches) == 1
 
 
-def test_a_file_of_results_that_came_in_pieces_is_read_again(run: Run, server: BatchServer) -> None:
+def test_a_file_of_results_that_came_in_pieces_is_read_again(run: Run, server: BatchService) -> None:
     cut = {"broken": 3, "page": 3, "cut": 3, "empty": 3}
 
     def fault(number: int) -> str | Response | None:
@@ -195,7 +197,7 @@ def test_a_file_of_results_that_came_in_pieces_is_read_again(run: Run, server: B
     assert set(server.billed.values()) == {1}
 
 
-def test_a_service_that_says_nothing_of_a_batch_for_long_is_left_with_it(run: Run, server: BatchServer) -> None:
+def test_a_service_that_says_nothing_of_a_batch_for_long_is_left_with_it(run: Run, server: BatchService) -> None:
     server.fault = lambda number: "broken" if server.requests[-1].method == "GET" else None
     ask(run, adapter_of(server), patience=0.1)
     account = run.record.query["openai"]
@@ -208,28 +210,28 @@ def test_a_service_that_says_nothing_of_a_batch_for_long_is_left_with_it(run: Ru
 
 
 def test_a_key_that_was_changed_meanwhile_loses_no_batch(
-    run: Run, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+    run: Run, server: BatchService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask_until_sent(run, server, adapter_of(server))
     with monkeypatch.context() as patch:
         patch.setenv(KEY, "another-key")
         with pytest.raises(AdapterError, match=f"check the key in {KEY}"):
             ask(run, adapter_of(server))
-    server.held = False
+    server.stalled = False
     ask(run, adapter_of(server))
     assert (len(server.batches), run.record.query["openai"].ok) == (1, 12)
 
 
-def test_calls_do_not_send_again_what_waits_in_a_batch(run: Run, server: BatchServer) -> None:
+def test_calls_do_not_send_again_what_waits_in_a_batch(run: Run, server: BatchService) -> None:
     ask_until_sent(run, server, adapter_of(server))
-    server.held = False
+    server.stalled = False
     ask(run, adapter_of(server, batch=False))
     assert run.record.query["openai"].ok == 12
     assert not any(one.path.endswith("/chat/completions") for one in server.requests)
 
 
 def test_many_images_go_in_several_batches_and_one_lot_is_held_at_a_time(
-    run: Run, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+    run: Run, server: BatchService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adapters.cloud.openai_batches.QUESTIONS", 5)
     ask(run, adapter_of(server))
@@ -253,13 +255,13 @@ def test_a_batch_costs_half_and_calls_made_before_count_in_full() -> None:
     assert batch.parameters == calls.parameters, "an answer is the same either way, and is never asked for twice"
 
 
-def test_a_server_without_batches_is_named(run: Run, server: BatchServer) -> None:
+def test_a_server_without_batches_is_named(run: Run, server: BatchService) -> None:
     server.fault = lambda number: Response(404, {"error": {"message": "Not Found"}})
     with pytest.raises(AdapterError, match="no batch API; set the option batch to false"):
         ask(run, adapter_of(server))
 
 
-def test_a_cap_holds_for_batches(run: Run, server: BatchServer) -> None:
+def test_a_cap_holds_for_batches(run: Run, server: BatchService) -> None:
     with pytest.raises(PlanError, match="--max-cost"):
         ask(run, adapter_of(server), max_cost=0.05)
     assert server.batches == {}
@@ -267,7 +269,7 @@ def test_a_cap_holds_for_batches(run: Run, server: BatchServer) -> None:
     assert run.record.query["openai"].ok == 12
 
 
-def test_no_key_lands_on_disk(run: Run, server: BatchServer) -> None:
+def test_no_key_lands_on_disk(run: Run, server: BatchService) -> None:
     ask(run, adapter_of(server))
     for path in Path(run.folder).rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path

@@ -86,6 +86,7 @@ def test_permanent_error_stops_the_run(service: ClarifaiService, code: int | str
 def test_batch_reply_is_decoded_once(service: ClarifaiService, monkeypatch: pytest.MonkeyPatch) -> None:
     adapter = make_adapter("clarifai", endpoint=service.url)
     answers = adapter.send(sweep_images())
+    assert len(answers) == len(sweep_images()) > 1
     with monkeypatch.context() as patch:
         patch.setattr("adapters.answers.json.loads", lambda body: pytest.fail("decoded again"))
         assert all(adapter.parse(answer) for answer in answers)

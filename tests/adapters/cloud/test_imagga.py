@@ -21,7 +21,7 @@ def test_status_in_body_decides_regardless_of_http_status(response: Response) ->
 
 def test_refused_credentials_stop_the_run() -> None:
     with service_and_adapter("imagga") as (service, adapter):
-        service.wanted = "another"
+        service.authorization = "another"
         with pytest.raises(AdapterError, match="check IMAGGA_API_KEY and IMAGGA_API_SECRET"):
             adapter.send([IMAGE])
 
@@ -38,7 +38,7 @@ def test_echoed_credentials_are_redacted() -> None:
         service.fault = lambda _: Response(200, {"echo": dict(service.requests[0].headers)}, {"X-Request-Id": KEY})
         (outcome,) = adapter.send([IMAGE])
         assert service.requests[0].parts()["threshold"][2] == b"0"
-    for secret in (KEY, SECRET, service.wanted.partition(" ")[2]):
+    for secret in (KEY, SECRET, service.authorization.partition(" ")[2]):
         assert secret not in repr(outcome)
 
 

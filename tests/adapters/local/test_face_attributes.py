@@ -16,8 +16,8 @@ from models.detector import FaceDetector
 from models.judge import AGE_STEPS, Judge, Perception
 
 
-class _Leftness(Judge):
-    """Perceives faces that are dark on the left half as masculine."""
+class _DarkLeftJudge(Judge):
+    """Judges faces with a dark left half as masculine."""
 
     def perceive(self, crops: Tensor) -> Perception:
         masculine = (crops[..., :64].mean(dim=(1, 2, 3)) < crops[..., 64:].mean(dim=(1, 2, 3))).float()
@@ -34,22 +34,22 @@ class _Leftness(Judge):
 
 @pytest.fixture
 def adapter(monkeypatch: pytest.MonkeyPatch) -> FaceAttributes:
-    monkeypatch.setattr(models.weights, "load_judge", lambda name: _Leftness(widths=(8, 8, 8, 8)))
+    monkeypatch.setattr(models.weights, "load_judge", lambda name: _DarkLeftJudge(widths=(8, 8, 8, 8)))
     return make_adapter("face-attributes")
 
 
 def two_faces() -> bytes:
-    """A face near the centre that is dark on its left side, and another that is dark on its right side."""
-    dark, bright = drawn_face(), drawn_face()
-    dark[:, :112] //= 2
-    bright[:, 112:] //= 2
+    """A face near the centre with a dark left half, and another with a dark right half."""
+    dark_left, dark_right = drawn_face(), drawn_face()
+    dark_left[:, :112] //= 2
+    dark_right[:, 112:] //= 2
     canvas = np.full((275, 900, 3), 200, np.uint8)
-    for centre, face in ((340, dark), (700, bright)):
+    for centre, face in ((340, dark_left), (700, dark_right)):
         canvas[:, centre - 112 : centre + 113] = face
     return png(canvas)
 
 
-def test_a_face_gets_every_label(adapter: FaceAttributes) -> None:
+def test_face_gets_every_label(adapter: FaceAttributes) -> None:
     answer = adapter.send([png(drawn_face())])[0]
     scores = scores_of(adapter, answer)
     assert tuple(scores) == LABELS
@@ -60,13 +60,13 @@ def test_a_face_gets_every_label(adapter: FaceAttributes) -> None:
     assert scores["smiling"] == pytest.approx(0.25)
 
 
-def test_no_face_is_an_answer_without_labels(adapter: FaceAttributes) -> None:
+def test_no_face_gives_no_labels(adapter: FaceAttributes) -> None:
     answer = adapter.send([png(np.full((275, 225, 3), 128, np.uint8))])[0]
     assert json.loads(answer.body)["faces"] == 0
     assert adapter.parse(answer) == []
 
 
-def test_of_two_faces_the_one_nearest_the_centre_is_judged(adapter: FaceAttributes) -> None:
+def test_face_nearest_the_centre_is_judged(adapter: FaceAttributes) -> None:
     answer = adapter.send([two_faces()])[0]
     assert json.loads(answer.body)["faces"] == 2
     assert scores_of(adapter, answer)["masculine appearance"] == 1
@@ -81,11 +81,11 @@ def test_missing_weights_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
         make_adapter("face-attributes").send([png(drawn_face())])
 
 
-def test_the_model_is_the_weights(adapter: FaceAttributes) -> None:
+def test_version_names_the_weights(adapter: FaceAttributes) -> None:
     assert models.weights.record("judge").sha256 in adapter.model
 
 
-def test_a_face_whose_place_is_known_is_judged_and_none_is_looked_for(adapter: FaceAttributes) -> None:
+def test_given_landmarks_replace_detection(adapter: FaceAttributes) -> None:
     (far,) = (face for face in FaceDetector().detect([decode_rgb(two_faces())])[0] if face.box[0] > 500)
     landmarks = tuple((float(x), float(y)) for x, y in far.landmarks)
     answers = adapter.send_faces([two_faces(), two_faces()], [None, landmarks])
@@ -94,7 +94,7 @@ def test_a_face_whose_place_is_known_is_judged_and_none_is_looked_for(adapter: F
     assert [score["masculine appearance"] for score in scores] == [1, 0]
 
 
-def test_the_face_is_looked_for_in_every_version_where_that_is_wanted(adapter: FaceAttributes) -> None:
-    anew: FaceAttributes = make_adapter("face-attributes", face="version")
-    assert (adapter.capabilities.faces, anew.capabilities.faces) == (True, False)
-    assert adapter.parameters != anew.parameters, "answers of the one are none of the other"
+def test_option_face_version_detects_in_every_version(adapter: FaceAttributes) -> None:
+    per_version = make_adapter("face-attributes", face="version")
+    assert (adapter.capabilities.faces, per_version.capabilities.faces) == (True, False)
+    assert adapter.parameters != per_version.parameters, "stored answers of one are not used for the other"

@@ -22,7 +22,7 @@ def scores(adapter: HuggingFace) -> dict[str, float]:
     return scores_of(adapter, answer)
 
 
-def test_a_folder_works_without_network_and_gives_the_network_s_own_scores(tmp_path: Path) -> None:
+def test_local_folder_gives_the_scores_of_transformers(tmp_path: Path) -> None:
     from transformers import ViTForImageClassification, ViTImageProcessor
 
     folder = tiny_transformer(tmp_path / "tiny")
@@ -33,13 +33,13 @@ def test_a_folder_works_without_network_and_gives_the_network_s_own_scores(tmp_p
     assert scores(adapter) == pytest.approx({f"label {n}": score for n, score in enumerate(expected)}, abs=1e-5)
 
 
-def test_a_model_of_several_labels_has_sigmoid_scores(tmp_path: Path) -> None:
+def test_multi_label_model_has_sigmoid_scores(tmp_path: Path) -> None:
     adapter = make_adapter("huggingface", str(tiny_transformer(tmp_path / "several", several=True)), batch=1)
     assert adapter.parameters["activation"] == "sigmoid"
     assert sum(scores(adapter).values()) != pytest.approx(1, abs=0.01)
 
 
-def test_the_version_follows_weights_labels_and_preprocessing(tmp_path: Path) -> None:
+def test_version_changes_with_weights_and_preprocessing(tmp_path: Path) -> None:
     folder = tiny_transformer(tmp_path / "tiny")
     first = make_adapter("huggingface", str(folder)).model
     assert make_adapter("huggingface", str(folder)).model == first
@@ -51,21 +51,18 @@ def test_the_version_follows_weights_labels_and_preprocessing(tmp_path: Path) ->
     json.dumps(dict(make_adapter("huggingface", str(folder)).parameters), allow_nan=False)
 
 
-def test_code_that_comes_with_a_model_is_never_executed(tmp_path: Path) -> None:
+def test_code_in_a_repository_is_never_executed(tmp_path: Path) -> None:
     folder = tiny_transformer(tmp_path / "tiny")
     config = json.loads((folder / "config.json").read_text())
     (folder / "evil.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
-    changed = {
-        "model_type": "evil",
-        "auto_map": {"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.M"},
-    }
-    (folder / "config.json").write_text(json.dumps(config | changed))
+    modules = {"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.M"}
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "evil", "auto_map": modules}))
     with pytest.raises(AdapterError, match="never executed"):
         make_adapter("huggingface", str(folder))
     assert not (tmp_path / "executed").exists()
 
 
-def test_a_network_without_a_trained_classifier_is_refused(tmp_path: Path) -> None:
+def test_model_without_trained_classifier_is_refused(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = tiny_transformer(tmp_path / "tiny")
@@ -76,7 +73,7 @@ def test_a_network_without_a_trained_classifier_is_refused(tmp_path: Path) -> No
         make_adapter("huggingface", str(folder), batch=1).send([IMAGE])
 
 
-def test_an_incomplete_folder_is_explained(tmp_path: Path) -> None:
+def test_incomplete_folder_is_explained(tmp_path: Path) -> None:
     folder = tiny_transformer(tmp_path / "tiny")
     (folder / "model.safetensors").unlink()
     with pytest.raises(AdapterError, match=r"lacks model.safetensors: fetch the model again"):
@@ -85,7 +82,7 @@ def test_an_incomplete_folder_is_explained(tmp_path: Path) -> None:
         make_adapter("huggingface", str(folder), revision="main")
 
 
-def test_a_repository_in_the_cache_is_used_without_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_repository_is_used_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     cache = tmp_path / "models--owner--tiny"

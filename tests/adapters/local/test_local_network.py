@@ -1,4 +1,4 @@
-"""Properties that all local networks share: full batches, and labels from outputs."""
+"""Properties shared by all local networks: full batches, and labels from outputs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +14,8 @@ from adapters.local.network import LocalNetwork, NetworkOptions, Reading, TorchO
 from adapters.options import read_options
 
 
-class Counting(LocalNetwork):
-    """Returns the first byte of an image, and counts its inputs."""
+class FirstByteNetwork(LocalNetwork):
+    """Returns the first byte of an image as every output, and records the sizes of its batches."""
 
     model = "1"
     parameters: Mapping[str, Any] = {}
@@ -24,43 +24,43 @@ class Counting(LocalNetwork):
         super().__init__(
             "counting", NetworkOptions(presence=presence), reading=Reading(("a", "b"), "sigmoid", top_k), batch=batch
         )
-        self.given: list[int] = []
+        self.batch_sizes: list[int] = []
         self._count = outputs
 
     def _prepare(self, image: bytes) -> NDArray[np.float32]:
         return np.array([image[0]], np.float32)
 
     def _outputs(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
-        self.given.append(len(batch))
+        self.batch_sizes.append(len(batch))
         return np.repeat(batch, self._count, axis=1)
 
 
-def test_a_batch_is_always_full() -> None:
-    network = Counting()
+def test_batches_are_padded_to_full_size() -> None:
+    network = FirstByteNetwork()
     answers = network.send([b"\x00", b"\x01", b"\x02"])
-    assert network.given == [4]
+    assert network.batch_sizes == [4]
     assert network.parse(answers[0])[0].score == 0.5
     assert len(answers) == 3
 
 
-def test_labels_that_do_not_fit_the_network_stop_the_run() -> None:
+def test_wrong_number_of_labels_stops_the_run() -> None:
     with pytest.raises(AdapterError, match=r"shape \(4, 3\), but 2 labels need \(4, 2\)"):
-        Counting(outputs=3).send([b"x"])
+        FirstByteNetwork(outputs=3).send([b"x"])
 
 
 @pytest.mark.parametrize("options", [{"batch": 0}, {"top_k": 0}, {"top_k": -1}, {"presence": 2.0}])
-def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(AdapterError, match=next(iter(options))):
         read_options("counting", TorchOptions, options)
 
 
-def test_no_more_labels_are_returned_than_there_are() -> None:
+def test_top_k_above_the_number_of_labels_is_refused() -> None:
     with pytest.raises(AdapterError, match=r"'top_k' must be in 1-2, as there are 2 labels, not 3"):
-        Counting(top_k=3)
+        FirstByteNetwork(top_k=3)
 
 
 @given(st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=8))
-def test_scores_are_in_0_to_1_and_keep_the_order(outputs: list[float]) -> None:
+def test_scores_are_in_0_to_1_and_keep_order(outputs: list[float]) -> None:
     names = tuple(str(number) for number in range(len(outputs)))
     for activation in ("softmax", "sigmoid"):
         scores = [label.score for label in Reading(names, activation).labels(np.array(outputs))]
@@ -75,15 +75,13 @@ def test_scores_are_in_0_to_1_and_keep_the_order(outputs: list[float]) -> None:
             assert sum(scores) == pytest.approx(1)
 
 
-def test_the_highest_are_returned_and_ties_go_to_the_earlier() -> None:
+def test_top_k_breaks_ties_by_position() -> None:
     reading = Reading(("a", "b", "c"), "none", top_k=2)
-    assert [(label.name, label.score) for label in reading.labels(np.array([0.2, 0.7, 0.2]))] == [
-        ("b", 0.7),
-        ("a", 0.2),
-    ]
+    labels = reading.labels(np.array([0.2, 0.7, 0.2]))
+    assert [(label.name, label.score) for label in labels] == [("b", 0.7), ("a", 0.2)]
 
 
-def test_outputs_that_are_no_scores_fail_that_image() -> None:
+def test_outputs_that_are_not_scores_are_refused() -> None:
     for outputs in ([1.0, np.nan], [np.inf, 0]):
         with pytest.raises(ValueError, match="not finite"):
             Reading(("a", "b")).labels(np.array(outputs))
@@ -92,6 +90,6 @@ def test_outputs_that_are_no_scores_fail_that_image() -> None:
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "abacus"])
-def test_a_device_that_is_not_there_is_explained(name: str) -> None:
+def test_missing_device_is_explained(name: str) -> None:
     with pytest.raises(AdapterError, match=f"the device '{name}' cannot be used.*device=cpu"):
         torch_device(name, adapter="counting")

@@ -8,7 +8,7 @@ from adapters.base import AdapterError
 from adapters.local.files import digest_of, fetch, hub_snapshot
 
 
-def test_a_digest_is_the_file_s_own_or_that_of_sha256sum_s_lines(tmp_path: Path) -> None:
+def test_digest_of_several_files_is_that_of_sha256sum_output(tmp_path: Path) -> None:
     first, second = tmp_path / "b.bin", tmp_path / "a.bin"
     first.write_bytes(b"one")
     second.write_bytes(b"two")
@@ -19,7 +19,7 @@ def test_a_digest_is_the_file_s_own_or_that_of_sha256sum_s_lines(tmp_path: Path)
         digest_of([tmp_path / "gone.bin"])
 
 
-def test_a_download_is_whole_and_the_expected_one_or_not_there(tmp_path: Path) -> None:
+def test_download_is_complete_and_verified_or_absent(tmp_path: Path) -> None:
     path = tmp_path / "new" / "weights.pth"
     starts = sha256(b"weights").hexdigest()[:8]
     with FakeServer(lambda request: Response(200 if request.path == "/good" else 404, b"weights")) as server:
@@ -34,9 +34,7 @@ def test_a_download_is_whole_and_the_expected_one_or_not_there(tmp_path: Path) -
         fetch("http://127.0.0.1:9/x", path)
 
 
-def test_a_repository_that_is_not_here_has_the_command_that_fetches_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_repository_names_the_download_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(

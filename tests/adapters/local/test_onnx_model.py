@@ -31,7 +31,7 @@ def expected(path: Path, *, rgb: tuple[float, ...]) -> list[float]:
     return list(powers / powers.sum())
 
 
-def test_scores_are_those_of_the_declared_preprocessing(tmp_path: Path) -> None:
+def test_scores_follow_the_declared_preprocessing(tmp_path: Path) -> None:
     path = tiny_onnx(tmp_path / "tiny.onnx")
     unit = [value / 255 for value in COLOUR]
     assert scores(make_adapter("onnx", str(path), **FLAT)) == pytest.approx(expected(path, rgb=tuple(unit)), abs=1e-5)
@@ -49,7 +49,7 @@ def test_scores_are_those_of_the_declared_preprocessing(tmp_path: Path) -> None:
         ({"softmax": True}, {"activation": "none"}),
     ],
 )
-def test_every_way_a_model_may_want_its_input(tmp_path: Path, model: dict[str, Any], options: dict[str, Any]) -> None:
+def test_input_formats(tmp_path: Path, model: dict[str, Any], options: dict[str, Any]) -> None:
     adapter = make_adapter("onnx", str(tiny_onnx(tmp_path / "tiny.onnx", **model)), **FLAT | options)
     assert sum(scores(adapter, png(drawn_face()))) == pytest.approx(1, abs=1e-4)
     assert adapter.capabilities.batch == model.get("batch", 16)
@@ -69,7 +69,7 @@ def test_every_way_a_model_may_want_its_input(tmp_path: Path, model: dict[str, A
         ({}, {"labels": "nowhere.txt"}, "cannot be read"),
     ],
 )
-def test_what_does_not_fit_is_found_before_anything_is_asked(
+def test_mismatched_options_are_refused_on_creation(
     tmp_path: Path, model: dict[str, Any], options: dict[str, Any], message: str
 ) -> None:
     path = tiny_onnx(tmp_path / "tiny.onnx", **model)
@@ -77,13 +77,13 @@ def test_what_does_not_fit_is_found_before_anything_is_asked(
         make_adapter("onnx", str(path), **FLAT | options)
 
 
-def test_a_second_softmax_is_refused(tmp_path: Path) -> None:
+def test_second_softmax_is_refused(tmp_path: Path) -> None:
     adapter = make_adapter("onnx", str(tiny_onnx(tmp_path / "tiny.onnx", softmax=True)), **FLAT)
     with pytest.raises(AdapterError, match="probabilities already: set the option activation to none"):
         adapter.send([PLAIN])
 
 
-def test_the_version_is_the_files_own_and_all_is_recorded(tmp_path: Path) -> None:
+def test_version_changes_with_model_and_data_files(tmp_path: Path) -> None:
     path = tiny_onnx(tmp_path / "tiny.onnx")
     first = make_adapter("onnx", str(path), **FLAT).model
     (tmp_path / "tiny.onnx.data").write_bytes(b"weights that lie next to it")
@@ -95,7 +95,7 @@ def test_the_version_is_the_files_own_and_all_is_recorded(tmp_path: Path) -> Non
     assert record["preprocessing"]["mean"] == [0, 0, 0]
 
 
-def test_files_that_are_no_model_are_explained(tmp_path: Path) -> None:
+def test_invalid_model_file_is_explained(tmp_path: Path) -> None:
     with pytest.raises(AdapterError, match="there is no file"):
         make_adapter("onnx", str(tmp_path / "nothing.onnx"), **FLAT)
     (tmp_path / "text.onnx").write_text("weights")

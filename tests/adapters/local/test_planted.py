@@ -17,14 +17,8 @@ def _image(photo: int, step: int, attribute: str = "gender", arm: str = "edit") 
 
 
 def _row(image: bytes, photo: int, value: float, attribute: str = "gender", arm: str = "edit") -> dict[str, object]:
-    return {
-        "attribute": attribute,
-        "arm": arm,
-        "photo": f"{photo}.png",
-        "value": float(value),
-        "status": "ok",
-        "sha256": sha256(image).hexdigest(),
-    }
+    row = {"attribute": attribute, "arm": arm, "photo": f"{photo}.png", "value": float(value), "status": "ok"}
+    return row | {"sha256": sha256(image).hexdigest()}
 
 
 def _table(folder: Path, rows: list[dict[str, object]]) -> Path:
@@ -42,7 +36,7 @@ def _sweeps(folder: Path, photos: int, attribute: str = "gender", arm: str = "ed
 
 
 def _presence(adapter: Planted, photos: int, attribute: str = "gender", arm: str = "edit") -> dict[str, np.ndarray]:
-    """Map each label to ``(photos, 7)``: whether it was returned."""
+    """Label -> ``(photos, 7)``: whether it was returned."""
     found = {name: np.zeros((photos, len(VALUES)), dtype=bool) for name in adapter.truth()}
     for n in range(photos):
         answers = adapter.send([_image(n, k, attribute, arm) for k in range(len(VALUES))])
@@ -52,7 +46,7 @@ def _presence(adapter: Planted, photos: int, attribute: str = "gender", arm: str
     return found
 
 
-def test_presence_rates_are_the_planted_straight_lines(tmp_path: Path) -> None:
+def test_presence_rates_follow_the_planted_slopes(tmp_path: Path) -> None:
     photos = 1000
     adapter = make_adapter("planted", run=_sweeps(tmp_path, photos), seed=1)
     for name, returned in _presence(adapter, photos).items():
@@ -63,12 +57,10 @@ def test_presence_rates_are_the_planted_straight_lines(tmp_path: Path) -> None:
         assert np.all(np.abs(returned.mean(axis=0) - expected) < 4.5 * error), name
 
 
-def test_photos_differ_in_their_slopes_by_the_spread(tmp_path: Path) -> None:
+def test_slopes_of_photos_vary_by_the_spread(tmp_path: Path) -> None:
     photos = 1000
-    labels = {
-        "steady": PlantedLabel(rate=0.4, slope=0.0, spread=0.0),
-        "spread": PlantedLabel(rate=0.4, slope=0.0, spread=0.2),
-    }
+    spreads = {"steady": 0.0, "spread": 0.2}
+    labels = {name: PlantedLabel(rate=0.4, slope=0.0, spread=spread) for name, spread in spreads.items()}
     presence = _presence(make_adapter("planted", run=_sweeps(tmp_path, photos), labels=labels), photos)
     changes = {name: (returned[:, -1] != returned[:, 0]).mean() for name, returned in presence.items()}
     assert changes["steady"] == 0
@@ -76,7 +68,7 @@ def test_photos_differ_in_their_slopes_by_the_spread(tmp_path: Path) -> None:
     assert changes["spread"] == pytest.approx(0.4 * 4 * 0.2 * 3**0.5 / 2, abs=0.05)
 
 
-def test_answers_depend_on_nothing_but_photo_value_and_seed(tmp_path: Path) -> None:
+def test_answers_depend_only_on_photo_value_and_seed(tmp_path: Path) -> None:
     run = _sweeps(tmp_path, 50)
     images = [_image(n, k) for n in range(50) for k in range(7)]
     first = [answer.body for answer in make_adapter("planted", run=run).send(images)]
@@ -89,28 +81,24 @@ def test_answers_depend_on_nothing_but_photo_value_and_seed(tmp_path: Path) -> N
 def test_placebos_and_other_attributes_stay_at_the_base_rate(tmp_path: Path) -> None:
     labels = {"up": PlantedLabel(rate=0.5, slope=0.3, attribute="gender")}
     for attribute, arm in (("gender", "random"), ("race", "edit")):
-        folder = tmp_path / f"{attribute} {arm}"
-        returned = _presence(
-            make_adapter("planted", run=_sweeps(folder, 40, attribute, arm), labels=labels), 40, attribute, arm
-        )["up"]
+        run = _sweeps(tmp_path / f"{attribute} {arm}", 40, attribute, arm)
+        returned = _presence(make_adapter("planted", run=run, labels=labels), 40, attribute, arm)["up"]
         assert np.all(returned == returned[:, :1])
 
 
-def test_steps_of_identical_bytes_have_their_mean_value(tmp_path: Path) -> None:
+def test_identical_steps_share_their_mean_value(tmp_path: Path) -> None:
     labels = {"up": PlantedLabel(rate=0.5, slope=0.5, spread=0.0)}
     photos = 400
-    shared = [_row(_image(n, 0), n, value) for n in range(photos) for value in (1.0, 2.0)]
-    plain = [_row(_image(n, 0), n, 1.5) for n in range(photos)]
-    bodies = [
-        [answer.body for answer in make_adapter("planted", run=_table(tmp_path / name, rows), labels=labels).send(
-            [_image(n, 0) for n in range(photos)]
-        )]
-        for name, rows in (("shared", shared), ("plain", plain))
-    ]  # fmt: skip
-    assert bodies[0] == bodies[1]
+    images = [_image(n, 0) for n in range(photos)]
+
+    def answers(name: str, *values: float) -> list[bytes]:
+        run = _table(tmp_path / name, [_row(image, n, a) for n, image in enumerate(images) for a in values])
+        return [answer.body for answer in make_adapter("planted", run=run, labels=labels).send(images)]
+
+    assert answers("shared", 1.0, 2.0) == answers("mean", 1.5)
 
 
-def test_rates_that_would_leave_the_unit_interval_are_refused(tmp_path: Path) -> None:
+def test_rates_outside_0_to_1_are_refused(tmp_path: Path) -> None:
     run = _sweeps(tmp_path, 2)
     for label in (PlantedLabel(rate=0.8, slope=0.3), PlantedLabel(rate=0.1, slope=-0.6)):
         with pytest.raises(AdapterError, match=r"'steep'.*leave 0-1 at \|a\| = 2"):
@@ -119,14 +107,14 @@ def test_rates_that_would_leave_the_unit_interval_are_refused(tmp_path: Path) ->
         make_adapter("planted", run=run, labels={"never": {"rate": 0, "slope": 0}})
 
 
-def test_an_image_outside_the_table_fails_and_a_missing_table_is_explained(tmp_path: Path) -> None:
+def test_unknown_image_and_missing_table_are_explained(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not in"):
         make_adapter("planted", run=_sweeps(tmp_path, 1)).send([b"another image"])
     with pytest.raises(AdapterError, match="make the counterfactuals first"):
         make_adapter("planted", run=tmp_path / "nowhere").send([b"x"])
 
 
-def test_another_table_is_another_model(tmp_path: Path) -> None:
+def test_version_changes_with_the_table(tmp_path: Path) -> None:
     one, two = _sweeps(tmp_path / "one", 1), _sweeps(tmp_path / "two", 2)
     assert make_adapter("planted", run=one).model == make_adapter("planted", run=one / "counterfactuals.parquet").model
     assert make_adapter("planted", run=one).model != make_adapter("planted", run=two).model

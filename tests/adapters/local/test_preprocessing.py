@@ -1,4 +1,4 @@
-"""Preprocessing gives the same pixels as the libraries of the networks, for images of any shape."""
+"""Preprocessing gives the same pixels as torchvision and open_clip, for images of any shape."""
 
 import numpy as np
 import pytest
@@ -14,16 +14,16 @@ from adapters.local.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 HALF = (0.5, 0.5, 0.5)
 
 
-def coloured(width: int, height: int) -> NDArray[np.uint8]:
+def random_image(width: int, height: int) -> NDArray[np.uint8]:
     return np.random.default_rng(width * 1000 + height).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
 @settings(max_examples=40)
 @given(width=st.integers(3, 90), height=st.integers(3, 90), crop=st.integers(8, 40), extra=st.integers(0, 20))
-def test_crop_is_torchvision_s_own(width: int, height: int, crop: int, extra: int) -> None:
+def test_crop_equals_torchvision(width: int, height: int, crop: int, extra: int) -> None:
     from torchvision.transforms._presets import ImageClassification
 
-    image = coloured(width, height)
+    image = random_image(width, height)
     theirs = ImageClassification(crop_size=crop, resize_size=crop + extra)(Image.fromarray(image))
     ours = pixels(
         png(image), Preprocessing(size=(crop, crop), resize=crop + extra, mean=IMAGENET_MEAN, std=IMAGENET_STD)
@@ -33,10 +33,10 @@ def test_crop_is_torchvision_s_own(width: int, height: int, crop: int, extra: in
 
 @settings(max_examples=40)
 @given(width=st.integers(9, 90), height=st.integers(9, 90), fit=st.sampled_from(["crop", "stretch", "pad"]))
-def test_every_fit_is_open_clip_s_own(width: int, height: int, fit: str) -> None:
+def test_every_fit_equals_open_clip(width: int, height: int, fit: str) -> None:
     transform = pytest.importorskip("open_clip.transform", reason="open_clip_torch is not installed")
     mode = {"crop": "shortest", "stretch": "squash", "pad": "longest"}[fit]
-    image = coloured(width, height)
+    image = random_image(width, height)
     theirs = transform.image_transform(24, is_train=False, mean=HALF, std=HALF, resize_mode=mode)(
         Image.fromarray(image)
     )
@@ -44,7 +44,7 @@ def test_every_fit_is_open_clip_s_own(width: int, height: int, fit: str) -> None
     assert torch.equal(torch.from_numpy(pixels(png(image), declared)), theirs)
 
 
-def test_channels_and_values_are_as_declared() -> None:
+def test_channels_and_value_range_are_as_declared() -> None:
     image = np.full((4, 6, 3), (255, 0, 51), np.uint8)
     rgb = pixels(png(image), Preprocessing(size=(2, 2), mean=(0, 0, 0), std=(1, 1, 1)))
     assert rgb.shape == (3, 2, 2)
@@ -54,7 +54,7 @@ def test_channels_and_values_are_as_declared() -> None:
     assert pixels(png(image), caffe)[:, 0, 0].tolist() == [-49, -110, 135]
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_preprocessing_and_images_are_refused() -> None:
     for impossible in ({"std": (1, 0, 1)}, {"size": (0, 8)}, {"resize": 0}):
         with pytest.raises(ValueError, match=r"std|sizes"):
             Preprocessing(**{"size": (8, 8), "mean": HALF, "std": HALF} | impossible)

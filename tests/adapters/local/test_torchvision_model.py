@@ -23,16 +23,13 @@ def resnet(tmp_path: Path) -> Callable[..., TorchvisionModel]:
     weights = tiny_resnet(tmp_path / "weights.pth")
 
     def make(**options: Any) -> TorchvisionModel:
-        return make_adapter(
-            "torchvision",
-            "resnet18",
-            **{"weights": str(weights), "labels": LABELS, "size": 32, "resize": 40, "batch": 2} | options,
-        )
+        given = {"weights": str(weights), "labels": LABELS, "size": 32, "resize": 40, "batch": 2} | options
+        return make_adapter("torchvision", "resnet18", **given)
 
     return make
 
 
-def test_scores_are_those_of_the_network_itself(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
+def test_scores_equal_those_of_torchvision(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
     from torchvision.models import resnet18
     from torchvision.transforms._presets import ImageClassification
 
@@ -41,12 +38,12 @@ def test_scores_are_those_of_the_network_itself(resnet: Callable[..., Torchvisio
     network = resnet18(num_classes=3).eval()
     network.load_state_dict(torch.load(tmp_path / "weights.pth", weights_only=True))
     with torch.inference_mode():
-        seen = ImageClassification(crop_size=32, resize_size=40)(Image.fromarray(drawn_face()))
-        expected = network(seen[None]).softmax(1)[0].tolist()
+        pixels = ImageClassification(crop_size=32, resize_size=40)(Image.fromarray(drawn_face()))
+        expected = network(pixels[None]).softmax(1)[0].tolist()
     assert found == pytest.approx(dict(zip(LABELS, expected, strict=True)), abs=1e-5)
 
 
-def test_what_decides_the_answers_is_recorded(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
+def test_weights_preprocessing_and_device_are_recorded(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
     adapter = resnet(top_k=2, activation="sigmoid")
     assert digest_of([tmp_path / "weights.pth"]) in adapter.model
     record = json.loads(json.dumps(dict(adapter.parameters)))
@@ -60,9 +57,7 @@ def test_what_decides_the_answers_is_recorded(resnet: Callable[..., TorchvisionM
     assert resnet().model != first
 
 
-def test_safetensors_and_wrapped_state_dicts_are_the_same_network(
-    resnet: Callable[..., TorchvisionModel], tmp_path: Path
-) -> None:
+def test_all_weight_formats_give_the_same_answers(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     state = torch.load(tmp_path / "weights.pth", weights_only=True)
@@ -76,13 +71,13 @@ def test_safetensors_and_wrapped_state_dicts_are_the_same_network(
     assert len(bodies) == 1
 
 
-def test_drawing_a_network_leaves_the_random_generator_alone(resnet: Callable[..., TorchvisionModel]) -> None:
+def test_loading_keeps_the_random_state(resnet: Callable[..., TorchvisionModel]) -> None:
     before = torch.random.get_rng_state()
     resnet().send([png(drawn_face())])
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_published_weights_come_from_torchvision_s_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_weights_are_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     with pytest.raises(
         AdapterError, match=r"resnet18-.*not on this machine.*get_model\('resnet18', weights='IMAGENET1K_V1'\)"
@@ -112,14 +107,14 @@ def test_published_weights_come_from_torchvision_s_cache(tmp_path: Path, monkeyp
         ({"device": "cuda:99"}, "device=cpu"),
     ],
 )
-def test_what_cannot_be_is_found_before_anything_is_asked(
+def test_invalid_options_are_refused_on_creation(
     resnet: Callable[..., TorchvisionModel], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(AdapterError, match=message):
         resnet(**options)
 
 
-def test_weights_that_do_not_fit_are_explained(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
+def test_mismatched_weights_are_explained(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
     with pytest.raises(AdapterError, match="does not fit resnet18 with 2 labels: size mismatch for fc"):
         resnet(labels=("a", "b")).send([png(drawn_face())])
     (tmp_path / "text.pth").write_text("weights")
