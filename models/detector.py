@@ -4,7 +4,6 @@ The choice among several faces is made in ``pipeline.photos.faces``.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import cv2
@@ -13,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from models.mtcnn import MTCNNNetwork
+from models.precision import one_thread
 
 SMALLEST_FACE = 20  # pixels; below, the first network, which sees 12 pixels, finds mostly noise
 PYRAMID_STEP = 0.709  # each level has half the area of the previous one
@@ -62,7 +62,7 @@ class FaceDetector:
             smallest_face: overrides the detector's value.
         """
         share = self._smallest_face if smallest_face is None else smallest_face
-        with torch.inference_mode(), _one_thread():
+        with torch.inference_mode(), one_thread():
             return [self._detect_one(photo, share) for photo in photos]
 
     def _detect_one(self, photo: NDArray[np.uint8], smallest_face: float) -> list[Detection]:
@@ -148,16 +148,6 @@ def central_face(
         return float(np.hypot((left + right - width) / 2, (top + bottom - height) / 2)), -face.score
 
     return min((face for face in detections if face.score >= min_score), key=rank, default=None)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _shrink(photo: NDArray[np.uint8], long_side: int) -> NDArray[np.uint8]:

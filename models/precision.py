@@ -1,8 +1,10 @@
-"""Inputs, device and precision of networks: pixels in -1..1; bfloat16 where it is fast, otherwise float32."""
+"""Inputs, device, threads and precision of networks: pixels in -1..1; bfloat16 where it is fast, otherwise float32."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -47,6 +49,19 @@ def device_of(network: nn.Module) -> torch.device:
 def batch_size(device: torch.device) -> int:
     """Return the number of faces per batch on ``device``."""
     return CPU_BATCH if device.type == "cpu" else GPU_BATCH
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Restrict PyTorch and OpenCV to one thread within the context."""
+    before = torch.get_num_threads(), cv2.getNumThreads()
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        cv2.setNumThreads(before[1])
 
 
 def compute(call: Callable[..., Tensor], *inputs: Tensor, network: nn.Module, half: bool = True) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pipeline.analyses.base import BootstrapOptions, Names, option_of_run
+from pipeline.analyses.base import Names, ResamplingOptions, option_of_run
 from pipeline.analyses.inputs import InputError, by_name, share_table
 from pipeline.config.flags import Flag
 from pipeline.config.options import Response
@@ -38,7 +38,7 @@ def _pairs(given: object) -> object:
     return tuple(map(pair, given)) if isinstance(given, list | tuple) else given
 
 
-class AmplificationOptions(BootstrapOptions):
+class AmplificationOptions(ResamplingOptions):
     """Columns of a file or of a run's manifest, the base of the signs, thresholds, and the bootstrap."""
 
     renamed: ClassVar[Mapping[str, str]] = {"predicted_task": "prediction", "tasks": "map", "show": "table"}

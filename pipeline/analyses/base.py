@@ -94,7 +94,7 @@ class FamilyOptions(RunOptions):
     family: Family = option_of_run("family")
 
 
-class BootstrapOptions(Options):
+class ResamplingOptions(Options):
     """Options of the bootstrap over the rows of a file."""
 
     cluster: str | None = Field(None, description="column of dependent rows, which are resampled together")

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from pipeline.analyses import sections as page
 from pipeline.analyses.artifacts import Inputs
-from pipeline.analyses.base import Analysis, BootstrapOptions, Kept, Names, Result, one_or_more
+from pipeline.analyses.base import Analysis, Kept, Names, ResamplingOptions, Result, one_or_more
 from pipeline.analyses.inputs import InputError, columns_of, read_predictions
 from pipeline.config.flags import Flag
 from pipeline.run.formats import decimal, is_missing, pluralise
@@ -31,7 +31,7 @@ SPREAD = (
 EXAMPLE = "counterslope {} predictions.csv --attribute gender --task cooking --prediction guess"
 
 
-class PredictabilityOptions(BootstrapOptions):
+class PredictabilityOptions(ResamplingOptions):
     """Columns of the file, and options of the attackers."""
 
     attribute: Names = Field((), description="column with the group")

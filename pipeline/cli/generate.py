@@ -12,8 +12,9 @@ from pipeline.cli.options import (
     Given,
     Photos,
     Quiet,
-    default_out,
     inputs,
+    out_location,
+    out_option,
     settings_of_command,
     with_options,
 )  # fmt: skip
@@ -25,6 +26,7 @@ from pipeline.run.formats import pluralise
 if TYPE_CHECKING:
     from pipeline.dataset.make import Dataset
 
+ENDING = "-counterfactuals"  # of the default folder
 TO_STATE = ("licence", "source-licence", "source", "creator", "contact")
 
 
@@ -33,11 +35,7 @@ def generate(
     photos: Photos = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="PATH|URL",
-            help="The dataset's folder, or a URL (s3://, gs://, abfs://).",
-            show_default="runs/NAME-counterfactuals",
-        ),
+        out_option("dataset", ENDING),
     ] = None,
     given: Given = NOT_GIVEN,
     config: Config = None,
@@ -51,9 +49,8 @@ def generate(
     with user_errors():
         chosen, settings = inputs(photos), settings_of_command(given, config)
         from pipeline.dataset.make import make_dataset
-        from pipeline.run.storage import location
 
-        folder = location(out) if out else default_out(photos, ending="-counterfactuals")
+        folder = out_location(out, photos, ending=ENDING)
         made = make_dataset(chosen, folder, settings=settings, given=given, watch=watch(quiet, as_json))
         if as_json:
             print_json(_summary(made))

@@ -12,12 +12,15 @@ from pipeline.cli.options import (
     Given,
     Photos,
     Quiet,
-    default_out,
     inputs,
+    out_location,
+    out_option,
     settings_of_command,
     with_options,
 )
 from pipeline.config.options import EngineOptions, PhotoOptions
+
+ENDING = "-masked"  # of the default folder
 
 
 @with_options(PhotoOptions, EngineOptions)
@@ -25,11 +28,7 @@ def mask(
     photos: Photos = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="PATH|URL",
-            help="The run's folder, or a URL (s3://, gs://, abfs://).",
-            show_default="runs/NAME-masked",
-        ),
+        out_option("run", ENDING),
     ] = None,
     condition: Annotated[
         list[str] | None,
@@ -53,9 +52,8 @@ def mask(
         chosen, settings = inputs(photos), settings_of_command(given, config)
         from pipeline.dataset.masked import MANIFEST, mask_people
         from pipeline.dataset.person import CONDITIONS
-        from pipeline.run.storage import location
 
-        folder = location(out) if out else default_out(photos, ending="-masked")
+        folder = out_location(out, photos, ending=ENDING)
         run = mask_people(
             chosen,
             folder,

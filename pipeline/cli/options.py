@@ -256,6 +256,19 @@ def inputs(photos: list[str] | None) -> "list[Location]":
     return found or [SAMPLE / "manifest.csv"]
 
 
+def out_option(what: str, ending: str) -> Any:
+    """Return an option for a folder or URL to write to; see ``out_location``."""
+    help = f"The {what}'s folder, or a URL (s3://, gs://, abfs://)."
+    return typer.Option(metavar="PATH|URL", help=help, show_default=f"runs/NAME{ending}")
+
+
+def out_location(out: str | None, photos: list[str] | None, *, ending: str) -> "Location":
+    """Return the folder or URL of the option, by default ``runs/NAME`` with an ending."""
+    from pipeline.run.storage import location
+
+    return location(out) if out else default_out(photos, ending=ending)
+
+
 def run_folder(arguments: list[str] | None) -> Path | None:
     """Return the argument if it is a single one and a run's folder, otherwise None."""
     folder = Path(arguments[0]) if arguments and len(arguments) == 1 else None

@@ -85,6 +85,8 @@ class InProcess:
 
     def call(self, job: Job[Result], step: Step = lambda count: None) -> Result:
         """See ``Engine``."""
+        from models.precision import one_thread
+
         with one_thread():
             return job(step)
 
@@ -257,26 +259,12 @@ def alongside(engine: Engine, work: Callable[[], None]) -> Iterator[None]:
         raise errors[0]
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Restrict PyTorch and OpenCV to one thread within the context."""
-    import cv2
-    import torch
-
-    before = torch.get_num_threads(), cv2.getNumThreads()
-    torch.set_num_threads(1)
-    cv2.setNumThreads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before[0])
-        cv2.setNumThreads(before[1])
-
-
 def serve() -> None:
     """Import modules, fork a worker for each socket, and wait for them, as ``WorkerPool`` asks by ``sys.argv``."""
     import signal
     from importlib import import_module
+
+    from models.precision import one_thread
 
     preload, watched, *sockets = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's

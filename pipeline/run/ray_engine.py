@@ -12,7 +12,7 @@ from socket import create_connection
 from typing import Any
 
 from pipeline.config.options import ConfigError
-from pipeline.run.engine import Engine, Job, Result, Step, one_thread
+from pipeline.run.engine import IN_PROCESS, Engine, Job, Result, Step
 from pipeline.run.record import RunError
 
 ATTEMPTS = 4  # at a job whose process or machine is lost
@@ -83,8 +83,7 @@ class RayEngine:
 
 class _Worker:
     def do(self, job: Job[Any]) -> Any:
-        with one_thread():
-            return job(lambda count: None)
+        return IN_PROCESS.call(job)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.statistics.arrays import Codes, Floats
 from pipeline.statistics.local.outcomes import Outcome
-from pipeline.statistics.predictability.attackers import one_thread
+from pipeline.statistics.predictability.attackers import one_blas_thread
 
 Objective = Literal["literal", "weighted"]
 OBJECTIVES = ("literal", "weighted")
@@ -72,7 +72,7 @@ def kmeans_labels(features: Floats, weights: Floats, *, clusters: int, seed: int
     """Cluster of each distinct point, ``(m,)``, by scikit-learn's k-means, best of several starts."""
     from sklearn.cluster import KMeans
 
-    with one_thread():
+    with one_blas_thread():
         model = KMeans(n_clusters=clusters, n_init=starts, random_state=seed, max_iter=1000, tol=0)
         labels: Codes = model.fit(features, sample_weight=weights).labels_.astype(np.intp)
     return labels

@@ -13,7 +13,7 @@ from pipeline.statistics.local.clustering import OBJECTIVES, Aim, cost, kmeans_l
 from pipeline.statistics.local.figures import STATISTICS, ClusterRules, LocalFigures
 from pipeline.statistics.local.outcomes import Metric, outcome_of
 from pipeline.statistics.local.rows import Found, Search, SortedRows, shuffled
-from pipeline.statistics.predictability.attackers import one_thread
+from pipeline.statistics.predictability.attackers import one_blas_thread
 
 Null = Literal["rerun", "fixed"]
 NULLS = ("rerun", "fixed")
@@ -152,7 +152,7 @@ def local_bias(
     if clusters > len(rows.unique):
         raise ValueError(TOO_FEW.format(clusters=clusters, different=len(rows.unique)))
     aims = tuple(Aim(each, objective) for each in strengths)  # type: ignore[arg-type]
-    with one_thread():
+    with one_blas_thread():
         start = kmeans_labels(rows.unique, rows.times, clusters=clusters, seed=seed, starts=starts)
         plain = Search(rows, start, (), rules, clusters)
         searching = plain if strengths == (0,) else Search(rows, start, aims, rules, clusters)

@@ -208,7 +208,7 @@ def _learn(
     options = {} if weights is None else {"sample_weight": weights * (len(weights) / weights.sum())}
     from sklearn.exceptions import ConvergenceWarning
 
-    with one_thread(), warnings.catch_warnings(record=True) as caught:
+    with one_blas_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit((features - centre) / spread, target, **options)
         chances[:, present] = model.predict_proba((tested - centre) / spread)
@@ -220,8 +220,8 @@ def _learn(
     return Guess(chances, NOT_CONVERGED.format(name=name, iterations=iterations) if failed else None)
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """Limit numerical libraries to one thread, so that the same seed gives the same bytes on any number of cores."""
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS and OpenMP to one thread, so that the same seed gives the same bytes on any number of cores."""
     from threadpoolctl import threadpool_limits
 
     limits: AbstractContextManager[Any] = threadpool_limits(limits=1)
