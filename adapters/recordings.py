@@ -106,12 +106,11 @@ class FiledAnswers:
             for path in sorted(path for path in self.names.rglob("*") if path.is_file()):
                 yield path.stem, sha256(path.read_bytes()).hexdigest(), None
             return
-        try:
-            with self.names.open(encoding="utf-8-sig", newline="") as file:
-                for number, row in enumerate(csv.DictReader(file), start=2):
-                    yield _row(row, f"{self.names}, line {number}")
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise AdapterError(f"the list {self.names} cannot be read: {error}") from error
+        for place, row in _rows(self.names, "list"):
+            name, image, position = ((row.get(column) or "").strip() for column in ("name", "sha256", "position"))
+            if not name or not _SHA256.fullmatch(image.lower()) or not re.fullmatch(r"\d{0,9}", position):
+                raise AdapterError(f"{place}: a name, the sha256 of an image, and a position (or none) are needed")
+            yield name, image.lower(), int(position) if position else None
 
 
 @dataclass(frozen=True)
@@ -124,17 +123,16 @@ class FiledCaptions:
     def _captions(self) -> dict[str, str]:
         """Image sha256 -> its caption."""
         found: dict[str, str] = {}
-        try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                for number, row in enumerate(csv.DictReader(file), start=2):
-                    digest, caption = (row.get("sha256") or "").strip().lower(), row.get("caption")
-                    if not digest and row.get("image"):
-                        digest = sha256((self.path.parent / row["image"].strip()).read_bytes()).hexdigest()
-                    if not _SHA256.fullmatch(digest) or caption is None:
-                        raise AdapterError(f"{self.path}, line {number}: a caption and sha256 or image are needed")
-                    found[digest] = caption
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise AdapterError(f"the captions {self.path} cannot be read: {error}") from error
+        for place, row in _rows(self.path, "captions"):
+            digest, caption, image = (row.get("sha256") or "").strip().lower(), row.get("caption"), row.get("image")
+            if not digest and image:
+                try:
+                    digest = sha256((self.path.parent / image.strip()).read_bytes()).hexdigest()
+                except OSError as error:
+                    raise AdapterError(f"{place}: the image cannot be read: {error}") from error
+            if not _SHA256.fullmatch(digest) or caption is None:
+                raise AdapterError(f"{place}: a caption and sha256 or image are needed")
+            found[digest] = caption
         return found
 
     @cached_property
@@ -184,11 +182,14 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
             connection.close()
 
 
-def _row(row: Mapping[str, str | None], place: str) -> tuple[str, str, int | None]:
-    name, image, position = ((row.get(column) or "").strip() for column in ("name", "sha256", "position"))
-    if not name or not _SHA256.fullmatch(image.lower()) or not re.fullmatch(r"\d{0,9}", position):
-        raise AdapterError(f"{place}: a name, the sha256 of an image, and a position (or none) are needed")
-    return name, image.lower(), int(position) if position else None
+def _rows(path: Path, what: str) -> Iterator[tuple[str, dict[str, str | None]]]:
+    """Yield the rows of a CSV file with their places, for messages; AdapterError if it cannot be read."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for number, row in enumerate(csv.DictReader(file), start=2):
+                yield f"{path}, line {number}", row
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise AdapterError(f"the {what} {path} cannot be read: {error}") from error
 
 
 def _digest(rows: list[Any]) -> str:
