@@ -1,4 +1,4 @@
-"""A small album of drawn sweeps for the viewer's tests: every version has a grey of its own, by which it is known."""
+"""A small album of drawn sweeps for the viewer's tests; every version has its own grey."""
 
 import cv2
 import numpy as np
@@ -11,28 +11,28 @@ OUTLINE = "M64 40L192 40L192 216L64 216Z"
 
 
 def film(first=40, *, side=64, steps=5):
-    """Versions side by side, each of one grey: ``first``, and 30 more at every step."""
+    """Versions side by side; the grey is ``first`` plus 30 per step."""
     greys = np.repeat(first + 30 * np.arange(steps), side).astype(np.uint8)
     frames = np.broadcast_to(greys[None, :, None], (side, side * steps, 3))
     return cv2.imencode(".webp", np.ascontiguousarray(frames), [cv2.IMWRITE_WEBP_QUALITY, 90])[1].tobytes()
 
 
-def scored(rising="smile", *, absent="beard", unanswered=None, values=VALUES):
-    """``rising`` goes from 0.1 to 0.9; ``absent`` is returned in the middle only."""
+def sweep_scores(rising="smile", *, absent="beard", unanswered=None, values=VALUES):
+    """Scores of three labels; ``absent`` is returned at a = 0 only."""
     rows = [[0.1, 0.3, 0.5, 0.7, 0.9], [NAN, NAN, 0.25, NAN, NAN], [0.6, 0.6, 0.6, 0.6, 0.6]]
     own = np.array(rows)[:, [VALUES.index(value) for value in values]]
     return SweepScores([rising, absent, "person"], own, unanswered or {})
 
 
 def sweep(attribute="gender", arm="edit", *, first=40, adapters=("clarity",), unanswered=None):
-    """An edit at all values; a placebo at the ends and in the middle."""
+    """A sweep of all values, or for a placebo of every second one."""
     values = VALUES if arm == "edit" else VALUES[::2]
-    scores = {name: scored(unanswered=unanswered, values=values) for name in adapters}
+    scores = {name: sweep_scores(unanswered=unanswered, values=values) for name in adapters}
     return Sweep(attribute, arm, values, film(first, steps=len(values)), scores)
 
 
 def album(**changes):
-    """Three photos: one with two attributes and a placebo, one that misses a check, one with an unanswered version."""
+    """Three photos: with two attributes and a placebo, with a failed check, and with an unanswered version."""
     photos = [
         Photo("ada.jpg", OUTLINE, (), [sweep(), sweep(arm="random", first=45), sweep("race", first=50)]),
         Photo("bea.jpg", OUTLINE, [MissedCheck("gender", "clipping", 0.4, 0.05)], [sweep(first=60)]),
@@ -45,3 +45,18 @@ def album(**changes):
         "presence": {"clarity": 0.5},
     }
     return Album(**(facts | changes))
+
+
+def hostile_album(names):
+    """An album with these names for photos, attributes, adapters and labels."""
+    scores = SweepScores(names, np.full((len(names), len(VALUES)), 0.5), {1: names[0]})
+    photos = [
+        Photo(
+            name,
+            "",
+            [MissedCheck("gender", names[2], 1.0, 0.5)],
+            [Sweep("gender", names[4], VALUES, film(), {names[3]: scores})],
+        )
+        for name in names
+    ]
+    return album(photos=photos, total=len(photos), steepest={("gender", names[3]): {names[0]: 0.1}}, presence={})

@@ -1,11 +1,11 @@
-"""The table of labels: what is printed at first, and what the script is given."""
+"""The table of labels: the printed rows, and the data for the script."""
 
 import json
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_frames import slope_row, slopes_frame
 
 from pipeline.report.label_table import BAR_WIDTH, bar, label_table, scale_of
 from pipeline.report.tables import placebo_findings, slope_tables
@@ -13,35 +13,36 @@ from pipeline.report.tables import placebo_findings, slope_tables
 numbers = st.floats(-3, 3)
 
 
-@pytest.fixture
-def made(frame, row):
-    def make(*rows, arms=None, drawn=()):
-        slopes = frame(*rows)
-        (table,) = slope_tables(slopes)
-        tested = slopes[(slopes["arm"] == "edit") & slopes["estimable"]]
-        tested = tested.sort_values("slope", key=lambda column: -column.abs())
-        return label_table(table, tested, placebo_findings(slopes), arms=arms or {}, drawn=drawn)
-
-    return make
+def table_of(*rows, arms=None):
+    slopes = slopes_frame(*rows)
+    (table,) = slope_tables(slopes)
+    tested = slopes[(slopes["arm"] == "edit") & slopes["estimable"]]
+    tested = tested.sort_values("slope", key=lambda column: -column.abs())
+    return label_table(table, tested, placebo_findings(slopes), arms=arms or {}, drawn=())
 
 
-def test_findings_are_printed_and_every_label_is_in_the_data(made, row):
-    table = made(row("hat", 0.01, p=0.5), row("smile", -0.2), row("beard", 0.1), row("sceptre", reason="too rare"))
+def test_findings_are_printed_and_all_labels_are_in_the_data():
+    table = table_of(
+        slope_row("hat", 0.01, p=0.5),
+        slope_row("smile", -0.2),
+        slope_row("beard", 0.1),
+        slope_row("sceptre", reason="too rare"),
+    )
     assert [printed.cells[0] for printed in table.rows] == ["smile", "beard"]
     assert [printed.cells[1] for printed in table.rows] == ["−0.200***", "+0.100***"]
     assert [row[2] for row in table.data["rows"]] == ["smile", "beard", "hat"]
     assert [row[0] for row in table.data["rows"]] == [1, 1, 0]
 
 
-def test_without_findings_the_steepest_are_printed(made, row):
-    table = made(*(row(f"label {n}", 0.001 * n, p=0.5) for n in range(40)))
+def test_without_findings_the_steepest_labels_are_printed():
+    table = table_of(*(slope_row(f"label {n}", 0.001 * n, p=0.5) for n in range(40)))
     assert [printed.cells[0] for printed in table.rows] == [f"label {n}" for n in range(39, 19, -1)]
     assert not any(printed.finding for printed in table.rows)
 
 
-def test_placebos_stand_next_to_the_edit(made, row):
-    rows = row("smile", -0.2), row("beard", 0.1), row("smile", -0.15, arm="random")
-    table = made(*rows, arms={"random": {"smile": -0.15}})
+def test_placebos_have_a_column_and_marks():
+    rows = slope_row("smile", -0.2), slope_row("beard", 0.1), slope_row("smile", -0.15, arm="random")
+    table = table_of(*rows, arms={"random": {"smile": -0.15}})
     assert [column.heading for column in table.columns if column.kind == "placebo"] == ["Placebo “random”"]
     smile, beard = table.rows
     assert "−0.150" in smile.cells
@@ -51,10 +52,10 @@ def test_placebos_stand_next_to_the_edit(made, row):
     assert beard.bar["placebos"] == []
 
 
-def test_the_data_hold_what_json_lacks_as_words_and_small_p_to_be_sorted_by(made, row):
-    endless = row("hat", 0.5, p=3.21e-9)
-    endless["slope_low"], endless["permutation_p"] = -math.inf, math.nan
-    table = made(endless)
+def test_data_keep_infinite_missing_and_small_numbers():
+    unbounded = slope_row("hat", 0.5, p=3.21e-9)
+    unbounded["slope_low"], unbounded["permutation_p"] = -math.inf, math.nan
+    table = table_of(unbounded)
     text = json.dumps(table.data, allow_nan=False, ensure_ascii=False)
     assert '"−∞"' in text
     assert "3.2e-09" in text
@@ -62,7 +63,7 @@ def test_the_data_hold_what_json_lacks_as_words_and_small_p_to_be_sorted_by(made
 
 
 @given(numbers, numbers, numbers, st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=5))
-def test_every_mark_is_inside_the_drawing(slope, low, high, others):
+def test_bar_marks_are_inside_the_drawing(slope, low, high, others):
     rows = [dict(zip(("slope", "slope_low", "slope_high"), values, strict=True)) for values in others]
     scale = scale_of(rows)
     assert all(scale.low <= row["slope"] <= scale.high for row in rows)
@@ -72,5 +73,5 @@ def test_every_mark_is_inside_the_drawing(slope, low, high, others):
     assert drawn["beyond"] == (not scale.low <= slope <= scale.high)
 
 
-def test_a_slope_without_an_interval_has_no_range_drawn(row):
-    assert bar(row("hat", 0.1, width=math.nan), scale_of([row("hat", 0.1)]))["range"] is None
+def test_bar_without_an_interval_has_no_range():
+    assert bar(slope_row("hat", 0.1, width=math.nan), scale_of([slope_row("hat", 0.1)]))["range"] is None

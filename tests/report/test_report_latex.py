@@ -1,4 +1,4 @@
-"""LaTeX compiles as it is, whatever labels hold; where a TeX engine with booktabs is installed."""
+"""LaTeX tables: their width, and that they compile (if a TeX engine with booktabs is installed)."""
 
 import re
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 
 import pandas as pd
 import pytest
+from report_frames import HOSTILE, slope_row, slopes_frame
 
 from pipeline.report.markup import render_frame
 from pipeline.report.tables import slope_tables, to_latex
@@ -16,7 +17,7 @@ DOCUMENT = r"""\documentclass{article}
 \begin{document}
 %s\end{document}
 """
-WORSE = (
+FURTHER_LABELS = (
     "\U0001f469\u200d\U0001f680 emoji",
     "\u05e9\u05dc\u05d5\u05dd \u0627\u0644",
     "{[]}",
@@ -33,8 +34,8 @@ def has_booktabs():
 
 
 @pytest.fixture(scope="module")
-def compiled():
-    """Compiles a document in a folder; its log."""
+def compile_latex():
+    """Compile a document in a folder; return the log."""
     if shutil.which("pdflatex") is None or not has_booktabs():
         pytest.skip("no TeX engine (pdflatex) with booktabs on this machine")
 
@@ -52,58 +53,54 @@ def compiled():
     return run
 
 
-def test_findings_with_hostile_labels(compiled, frame, row, hostile, tmp_path):
-    labels = (*hostile, *WORSE)
-    rows = [row(label, sign * 0.2, adapter=r"my_api & 100% {x}") for label in labels for sign in (1, -1)]
-    log = compiled(DOCUMENT % to_latex(slope_tables(frame(*rows))), tmp_path)
+def test_findings_with_hostile_labels_compile(compile_latex, tmp_path):
+    labels = (*HOSTILE, *FURTHER_LABELS)
+    rows = [slope_row(label, sign * 0.2, adapter=r"my_api & 100% {x}") for label in labels for sign in (1, -1)]
+    log = compile_latex(DOCUMENT % to_latex(slope_tables(slopes_frame(*rows))), tmp_path)
     assert "Missing character" not in log
 
 
 NAMES = ("frontal face", "a label as long as services give them, with a comma", "Facial expression", "eyeglasses")
-NET = ("placebo", "net_slope", "net_low", "net_high", "exceeds_placebos")
 
 
-def findings(frame, row):
-    """Both sides full, with placebos: the widest table that there is."""
-    rows = [row(label, sign * 0.2) for label in NAMES for sign in (1, -1)]
-    rows = [
-        each | {"placebo": "random", "net_slope": 0.1, "net_low": 0.05, "net_high": 0.15, "exceeds_placebos": True}
-        for each in rows
-    ]
-    return slope_tables(frame(*rows).assign(**{name: [each[name] for each in rows] for name in NET}))
+def findings():
+    """The widest table: findings in both directions, with placebos."""
+    slopes = slopes_frame(*(slope_row(label, sign * 0.2) for label in NAMES for sign in (1, -1)))
+    net = {"placebo": "random", "net_slope": 0.1, "net_low": 0.05, "net_high": 0.15, "exceeds_placebos": True}
+    return slope_tables(slopes.assign(**net))
 
 
-def test_findings_fit_the_width_of_two_columns(frame, row):
-    text = to_latex(findings(frame, row))
-    assert r"\begin{table*}" in text, "a float over both columns"
+def test_findings_fit_the_width_of_two_columns():
+    text = to_latex(findings())
+    assert r"\begin{table*}" in text, "a float across both columns"
     assert r"\footnotesize" in text
     *_, heading = text.split(r"\midrule")[0].strip().splitlines()
-    assert "Edit" in heading, "with what placebos leave"
+    assert "Edit" in heading, "has the net slopes"
     lines = [heading, *text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()]
     cells = [[re.sub(r"\\\w+|[${}\\]", "", cell).strip() for cell in line.split("&")] for line in lines]
     wrapped = [place for place, kind in enumerate(columns_of(text)) if kind.startswith("p")]
-    # 8 pt letters are about 3.9 pt wide; 3 pt stand on both sides of each column. CVPR's pages are 496 pt wide.
-    each = [3.9 * max(len(line[place]) for line in cells) for place in range(len(cells[0])) if place not in wrapped]
-    assert sum(each) + 6 * len(cells[0]) + 496 * 0.17 * len(wrapped) <= 496
+    # 8 pt letters are about 3.9 pt wide, and columns have 3 pt of padding. CVPR's pages are 496 pt wide.
+    widths = [3.9 * max(len(line[place]) for line in cells) for place in range(len(cells[0])) if place not in wrapped]
+    assert sum(widths) + 6 * len(cells[0]) + 496 * 0.17 * len(wrapped) <= 496
 
 
 def columns_of(text):
     return re.findall(r"p\{[^}]*\}|[lr]", re.search(r"begin\{tabular\}\{@\{\}(.*)@\{\}\}", text)[1])
 
 
-def test_findings_compile_over_two_columns_without_an_overfull_line(compiled, frame, row, tmp_path):
+def test_findings_over_two_columns_have_no_overfull_line(compile_latex, tmp_path):
     document = DOCUMENT.replace(r"\documentclass{article}", r"\documentclass[twocolumn]{article}")
-    assert "Overfull" not in compiled(document % to_latex(findings(frame, row)), tmp_path)
+    assert "Overfull" not in compile_latex(document % to_latex(findings()), tmp_path)
 
 
-def test_any_frame_with_hostile_text(compiled, hostile, tmp_path):
-    labels = (*hostile, *WORSE)
+def test_frame_with_hostile_text_compiles(compile_latex, tmp_path):
+    labels = (*HOSTILE, *FURTHER_LABELS)
     table = pd.DataFrame({"label_of_%$": labels, "p": 0.2, "slope": -0.1, "photos": range(len(labels)), "ok": True})
     text = render_frame(table, "latex", title=" ".join(labels))
-    assert "Missing character" not in compiled(DOCUMENT % text, tmp_path)
+    assert "Missing character" not in compile_latex(DOCUMENT % text, tmp_path)
 
 
-def test_a_table_without_rows(compiled, frame, row, tmp_path):
-    nothing = to_latex(slope_tables(frame(row("hat", 0.01, p=0.5))))
+def test_table_without_rows_compiles(compile_latex, tmp_path):
+    nothing = to_latex(slope_tables(slopes_frame(slope_row("hat", 0.01, p=0.5))))
     empty = render_frame(pd.DataFrame({"label": [], "p": []}), "latex", title="Nothing")
-    compiled(DOCUMENT % (nothing + empty), tmp_path)
+    compile_latex(DOCUMENT % (nothing + empty), tmp_path)

@@ -1,4 +1,4 @@
-"""Any table in the formats that people and programs read."""
+"""Tables as text, Markdown, LaTeX, HTML, CSV and JSON."""
 
 import io
 import json
@@ -26,14 +26,14 @@ def table() -> pd.DataFrame:
 
 
 def unpadded(line: str) -> str:
-    """A row of a pipe table without the blanks that align its columns."""
+    """A row of a Markdown table without alignment."""
     return " ".join(line.split())
 
 
-def test_csv_and_json_keep_every_number(table):
+def test_csv_and_json_keep_full_precision(table):
     csv = pd.read_csv(io.StringIO(render_frame(table, "csv")))
     assert csv["slope"][0] == -0.12345
-    assert csv["label"][1] == "'=1+1", "no formula for a spreadsheet"
+    assert csv["label"][1] == "'=1+1", "not a spreadsheet formula"
     rows = json.loads(render_frame(table, "json"))
     assert rows[0] == {
         "label": "a|b", "slope": -0.12345, "p": 1e-6, "photos": 1234, "photos_for_width": 1200.0, "estimable": True,
@@ -50,7 +50,7 @@ def test_markdown_rounds_and_escapes(table):
     assert lines[5].startswith("| =1+1 | – | 0.200 | 5 | ∞ | no |")
 
 
-def test_latex_is_one_float(table):
+def test_latex_is_one_table(table):
     text = render_frame(table, "latex", title="50 % of _all_")
     assert r"\caption{50 \% of \_all\_}" in text
     assert r"\begin{tabular}{@{}lrrrrl@{}}" in text
@@ -65,11 +65,11 @@ def test_text_is_aligned(table):
 
 
 @pytest.mark.parametrize("format", [*FORMATS, "text"])
-def test_an_empty_table_is_printed_too(table, format):
+def test_empty_table_is_rendered(table, format):
     assert render_frame(table.iloc[:0], format)
 
 
-def test_an_unknown_format_is_refused(table):
+def test_unknown_format_raises(table):
     with pytest.raises(ValueError, match="there is no format 'xml'"):
         render_frame(table, "xml")
 
@@ -84,7 +84,7 @@ def test_html_is_one_table_in_ascii(table):
     assert [cell.get("scope") for cell in parsed.findall("thead/tr/th")] == ["col"] * 6
 
 
-def test_people_are_shown_what_is_for_them_and_machines_all(table):
+def test_selected_columns_apply_to_text_formats_only(table):
     short = table[["label"]]
     assert unpadded(render_frame(table, "md", printed=short).splitlines()[0]) == "| label |"
     assert render_frame(table, "csv", printed=short) == render_frame(table, "csv")
@@ -100,10 +100,10 @@ def test_people_are_shown_what_is_for_them_and_machines_all(table):
         (None, "a.txt", "text"),
     ],
 )
-def test_the_format_is_named_or_follows_from_the_ending(format, file, chosen):
+def test_format_is_given_or_follows_from_the_extension(format, file, chosen):
     assert chosen_format(format, file and Path(file)) == chosen
 
 
-def test_an_ending_that_names_no_format_is_refused():
+def test_unknown_extension_raises():
     with pytest.raises(ValueError, match=r"the ending of table.docx is not one of"):
         chosen_format(None, Path("table.docx"))

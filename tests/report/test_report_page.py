@@ -1,20 +1,19 @@
-"""The page: what it says first, and that nothing in it runs or is fetched."""
+"""The report's page: its text, and that it runs and loads nothing foreign."""
 
 import base64
 import json
 import re
+from functools import partial
 from hashlib import sha256
 from html.parser import HTMLParser
 
-import pandas as pd
 import pytest
 from drawn_album import album
+from report_frames import EFFECTIVENESS, HOSTILE, HOSTILE_RECORD, curves_frame, render_page, slope_row, slopes_frame
 
 from pipeline.config.sources import load_settings
-from pipeline.report.page import render
 from pipeline.run.record import RunRecord, Stage
 
-CARD = ["name", "attribute", "figure", "unit", "threshold", "passed", "words"]
 GOOD = ("effect", "gender", 0.41, "probability", 0.25, True, "Rise of the judge's probability.")
 BAD = ("lightness", "gender", 9.0, "ΔL*", 5.0, False, "Mean change of lightness.")
 RECORD = RunRecord(
@@ -53,37 +52,26 @@ class Reader(HTMLParser):
         return " ".join(self.text.split())
 
 
-def page(slopes, curves, *, card=(GOOD,), exclusions=(), **more):
-    return render(
-        slopes=slopes,
-        curves=curves,
-        card=pd.DataFrame(list(card), columns=CARD),
-        record=more.pop("record", RECORD),
-        exclusions=pd.DataFrame(list(exclusions), columns=["photo", "reason"]),
-        **more,
-    )
+page = partial(render_page, card=[GOOD], record=RECORD)
 
 
 @pytest.fixture(scope="module")
-def plain_page(frame, row, straight):
-    slopes = frame(
-        row("smile", -0.12),
-        row("beard", 0.25),
-        row("hat", 0.01, width=0.06, p=0.6),
-        row("sceptre", reason="too rare"),
+def plain_page():
+    slopes = slopes_frame(
+        slope_row("smile", -0.12),
+        slope_row("beard", 0.25),
+        slope_row("hat", 0.01, width=0.06, p=0.6),
+        slope_row("sceptre", reason="too rare"),
     )
     return page(
         slopes,
-        straight(slopes),
         exclusions=[("a.jpg", "no face found"), ("b.jpg", "no face found"), ("c.jpg", "truncated")],
         album=album(),
-        effectiveness=pd.DataFrame(
-            {"attribute": "gender", "value": [-2, 0, 2], "mean": [0.1, 0.5, 0.9], "low": 0.0, "high": 1.0}
-        ),
+        effectiveness=EFFECTIVENESS,
     )
 
 
-def test_the_first_screen_says_what_was_audited_and_found(plain_page):
+def test_first_screen_has_subject_findings_and_card(plain_page):
     text = Reader(plain_page).flat
     first = text[: text.index("Classifier clarity")]
     assert "How labels of clarity change with perceived gender" in first
@@ -93,14 +81,14 @@ def test_the_first_screen_says_what_was_audited_and_found(plain_page):
     assert "effect ✓ 0.41 holds threshold 0.25" in first
 
 
-def test_findings_all_labels_and_those_without_a_slope_are_apart(plain_page):
+def test_numbers_of_findings_tested_and_not_estimable_labels(plain_page):
     text = Reader(plain_page).flat
     assert "2 of 3 tested labels change with perceived gender" in text
     assert "all 3 tested labels" in text
     assert "Not estimable: 1 too rare" in text
 
 
-def test_sweeps_have_pictures_with_words_and_scores(plain_page):
+def test_contact_sheets_have_alternative_text_and_scores(plain_page):
     reader = Reader(plain_page)
     pictures = [attributes for tag, attributes in reader.tags if tag == "img" and attributes.get("src")]
     assert pictures[0]["alt"] == "ada.jpg: 5 versions from a = −2, feminine, to a = 2, masculine"
@@ -114,14 +102,14 @@ def test_exclusions_are_counted_by_reason(plain_page):
     assert text.index("2 × no face found") < text.index("1 × truncated")
 
 
-def test_provenance_is_on_the_page(plain_page):
+def test_page_has_provenance(plain_page):
     text = Reader(plain_page).flat
     assert "photos done 410 405 1 4" in text
     assert "sweep.region skin, nose" in text
     assert "commit 0123456789ab" in text
 
 
-def test_every_anchor_has_its_place_and_every_id_is_unique(plain_page):
+def test_links_resolve_and_ids_are_unique(plain_page):
     tags = Reader(plain_page).tags
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -131,11 +119,11 @@ def test_every_anchor_has_its_place_and_every_id_is_unique(plain_page):
     assert {key for keys in named for key in keys.split()} <= set(ids)
 
 
-def test_nothing_can_be_loaded_and_nothing_foreign_run(plain_page):
+def test_page_is_inert(plain_page):
     assert_inert(plain_page)
 
 
-def test_the_policy_names_the_one_script_and_the_one_style_sheet(plain_page):
+def test_content_security_policy_has_the_hashes_of_script_and_style(plain_page):
     policy = next(a["content"] for _, a in Reader(plain_page).tags if a.get("http-equiv") == "Content-Security-Policy")
     hashes = {
         tag: base64.b64encode(sha256(content.encode()).digest()).decode()
@@ -147,8 +135,8 @@ def test_the_policy_names_the_one_script_and_the_one_style_sheet(plain_page):
     )
 
 
-def test_a_failed_check_stands_over_the_findings_and_over_every_table(slopes, straight):
-    html = page(slopes, straight(slopes), card=(GOOD, BAD))
+def test_failed_check_is_shown_above_findings_and_tables(slopes):
+    html = page(slopes, card=(GOOD, BAD))
     assert html.count("The validity card fails for gender: lightness (9.00 ΔL*, threshold 5 ΔL*)") == 1
     assert html.count("The validity card does not hold for gender") == 1
     assert html.index("The validity card fails") < html.index("rises with perceived")
@@ -156,27 +144,30 @@ def test_a_failed_check_stands_over_the_findings_and_over_every_table(slopes, st
     assert (
         "perceived gender, lightness (9.00 ΔL*, threshold 5 ΔL*): labels that depend on brightness may change" in text
     )
-    assert "What the failed checks mean" not in Reader(page(slopes, straight(slopes))).flat
-    assert "The validity card fails" not in page(slopes, straight(slopes))
+    assert "What the failed checks mean" not in Reader(page(slopes)).flat
+    assert "The validity card fails" not in page(slopes)
 
 
-def test_a_check_that_was_not_measured_says_why_and_names_no_threshold(slopes, straight):
+def test_unmeasured_check_has_a_reason_and_no_threshold(slopes):
     gap = ("lightness gap", "gender", float("nan"), "ΔL*", 5.0, None, "Fewer than two source groups have 10 photos.")
-    first = Reader(page(slopes, straight(slopes), card=(GOOD, gap))).flat.split("Classifier clarity")[0]
+    first = Reader(page(slopes, card=(GOOD, gap))).flat.split("Classifier clarity")[0]
     assert "lightness gap ? not measured Fewer than two source groups have 10 photos." in first
 
 
-def test_a_run_without_a_card_says_so(slopes, straight):
-    text = Reader(page(slopes, straight(slopes), card=())).flat
+def test_page_without_validity_card(slopes):
+    text = Reader(page(slopes, card=())).flat
     assert "This run has no validity checks" in text
     assert "No check of the validity card could be made for gender" in text
 
 
-def test_a_finding_that_a_placebo_shows_is_marked_and_no_headline(frame, row, straight):
-    slopes = frame(
-        row("smile", -0.3), row("beard", 0.2), row("smile", -0.2, arm="random"), row("beard", 0.01, arm="random")
+def test_finding_shown_by_a_placebo_is_marked_and_not_a_headline():
+    slopes = slopes_frame(
+        slope_row("smile", -0.3),
+        slope_row("beard", 0.2),
+        slope_row("smile", -0.2, arm="random"),
+        slope_row("beard", 0.01, arm="random"),
     )
-    text = Reader(page(slopes, straight(slopes))).flat
+    text = Reader(page(slopes)).flat
     headlines = text[: text.index("Classifier clarity")]
     assert "“beard”" in headlines
     assert "“smile”" not in headlines
@@ -184,37 +175,40 @@ def test_a_finding_that_a_placebo_shows_is_marked_and_no_headline(frame, row, st
     assert "Placebo “random”" in text
 
 
-def test_labels_that_restate_the_attribute_are_controls_and_every_classifier_has_its_best_finding(frame, row, straight):
-    slopes = frame(
-        row("woman", -0.9), row("masculine appearance", 0.8), row("smile", -0.3), row("dress", -0.2),
-        row("smile", -0.04, adapter="dim"), row("businesswoman", -0.1, adapter="dim"),
-    )  # fmt: skip
-    text = Reader(page(slopes, straight(slopes))).flat
+def test_headlines_separate_controls_and_cover_every_classifier():
+    slopes = slopes_frame(
+        *(
+            slope_row(*cell)
+            for cell in (("woman", -0.9), ("masculine appearance", 0.8), ("smile", -0.3), ("dress", -0.2))
+        ),
+        *(slope_row(*cell, adapter="dim") for cell in (("smile", -0.04), ("businesswoman", -0.1))),
+    )
+    text = Reader(page(slopes)).flat
     findings, controls = text[text.index("Strongest findings") : text.index("Validity card Check")].split(
         "Positive controls"
     )
     places = [findings.index(words) for words in ("clarity: “smile”", "dim: “businesswoman”", "clarity: “dress”")]
-    assert places == sorted(places), "the best of each classifier, then the steepest"
+    assert places == sorted(places), "first the best of each classifier"
     assert "“woman”" in controls
     assert "“masculine appearance”" in controls
     assert "“woman”" not in findings
     assert "6, of which 2 positive controls" in text
 
 
-def test_the_first_screen_shows_the_curve_of_a_finding_and_a_face(slopes, straight):
+def test_first_screen_has_a_curve_and_a_face(slopes):
     shown = album()
     shown.photos[0].sweeps[0].scores["clarity"].labels[0] = "long hair"
-    html = page(slopes, straight(slopes), album=shown)
+    html = page(slopes, album=shown)
     first = html[: html.index("Strongest findings")]
     assert "first-title" in first, "a curve"
     assert "data:image/webp;base64," in first, "a face"
 
 
-def test_where_all_findings_are_controls_the_first_screen_shows_the_strongest_of_them(frame, row, straight):
-    slopes = frame(row("man", 0.4), row("woman", -0.9), row("hat", 0.01, p=0.6))
+def test_first_screen_shows_the_strongest_control_without_other_findings():
+    slopes = slopes_frame(slope_row("man", 0.4), slope_row("woman", -0.9), slope_row("hat", 0.01, p=0.6))
     shown = album()
     shown.photos[0].sweeps[0].scores["clarity"].labels[0] = "woman"
-    html = page(slopes, straight(slopes), album=shown)
+    html = page(slopes, album=shown)
     first = html[: html.index("Strongest findings")]
     assert "The strongest positive control at a glance" in first
     assert "“woman” of clarity: normalised rate" in Reader(first).flat
@@ -222,65 +216,64 @@ def test_where_all_findings_are_controls_the_first_screen_shows_the_strongest_of
     assert "data:image/webp;base64," in first, "a face"
 
 
-def test_no_folder_of_the_computer_that_ran_it_is_in_the_page(slopes, straight):
+def test_page_has_no_local_paths(slopes):
     settings = load_settings(given={"photos": {"opt_out": "/home/kim/secret/opted-out.txt"}}, environment={})
     record = RECORD.model_copy(update={"settings": settings, "photos": ["/home/kim/photos"]})
-    html = page(slopes, straight(slopes), record=record)
+    html = page(slopes, record=record)
     assert "/home/kim" not in html
     assert "opted-out.txt" in html
 
 
-def test_without_findings_the_page_bounds_what_it_could_have_seen(frame, row, straight):
-    slopes = frame(row("hat", 0.01, width=0.06, p=0.6))
-    text = Reader(page(slopes, straight(slopes))).flat
+def test_page_without_findings_bounds_the_effect():
+    slopes = slopes_frame(slope_row("hat", 0.01, width=0.06, p=0.6))
+    text = Reader(page(slopes)).flat
     assert "“hat”: no evidence of an effect larger than 0.070" in text
     assert "unbiased" not in text
 
 
-def test_a_run_in_which_nothing_came_back_still_has_a_page(frame, straight):
-    text = Reader(page(frame(), straight(frame()), record=RunRecord())).flat
+def test_page_an_empty_run():
+    text = Reader(page(slopes_frame(), record=RunRecord())).flat
     assert "0 analysed" in text
     assert "No photo was excluded" in text
 
 
-def test_labels_without_a_curve_are_left_out_of_the_curves(slopes, straight):
-    assert "beard" in page(slopes, straight(slopes)[:0])
-    assert "s1-curves" not in page(slopes, straight(slopes)[:0])
+def test_page_without_curves_has_no_curve_chart(slopes):
+    assert "beard" in page(slopes, curves=curves_frame(slopes)[:0])
+    assert "s1-curves" not in page(slopes, curves=curves_frame(slopes)[:0])
 
 
-def test_hostile_names_run_nothing(frame, row, straight, hostile, hostile_record):
-    slopes = frame(
-        *(row(label, 0.05 + 0.02 * i, adapter=hostile[0]) for i, label in enumerate(hostile)),
-        row("sceptre", adapter=hostile[0], reason=hostile[1]),
+def test_page_with_hostile_names_is_inert():
+    slopes = slopes_frame(
+        *(slope_row(label, 0.05 + 0.02 * i, adapter=HOSTILE[0]) for i, label in enumerate(HOSTILE)),
+        slope_row("sceptre", adapter=HOSTILE[0], reason=HOSTILE[1]),
     )
     html = page(
         slopes,
-        straight(slopes),
         card=[
-            (hostile[0], "gender", 0.1, hostile[1], 0.2, False, hostile[2]),
-            (hostile[3], hostile[4], 1.0, "", 1.0, None, ""),
+            (HOSTILE[0], "gender", 0.1, HOSTILE[1], 0.2, False, HOSTILE[2]),
+            (HOSTILE[3], HOSTILE[4], 1.0, "", 1.0, None, ""),
         ],
-        exclusions=[(label, hostile[1]) for label in hostile],
-        record=hostile_record,
+        exclusions=[(label, HOSTILE[1]) for label in HOSTILE],
+        record=HOSTILE_RECORD,
     )
     assert_inert(html)
     reader = Reader(html)
-    assert hostile[0] in reader.text
-    assert hostile[1] in reader.text
+    assert HOSTILE[0] in reader.text
+    assert HOSTILE[1] in reader.text
     assert "{{ 7*7 }}" in reader.text
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b\u2028\ud800]", html)
 
 
-def test_a_label_that_could_end_a_script_stands_in_the_data(frame, row, straight):
-    slopes = frame(row("</script><script>alert(1)</script>", 0.2))
-    html = page(slopes, straight(slopes))
+def test_label_with_a_script_tag_is_kept_in_the_data():
+    slopes = slopes_frame(slope_row("</script><script>alert(1)</script>", 0.2))
+    html = page(slopes)
     assert_inert(html)
     data = re.search(r'<script type="application/json" id="s1-data">(.*?)</script>', html)[1]
     assert json.loads(data)["rows"][0][2] == "</script><script>alert(1)</script>"
 
 
 def assert_inert(html):
-    """One script and one style sheet, both ours; no handler or style on an element; no address but those inside."""
+    """Check that there is one script, one style sheet, no handler or style attribute, and no external address."""
     assert html.count("<style>") == html.count("</style>") == html.count("<script>") == 1
     html.encode("utf-8")
     for tag, attributes in Reader(html).tags:

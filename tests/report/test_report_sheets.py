@@ -1,4 +1,4 @@
-"""Contact sheets: diverse faces at every step, with names, values and scores, as wide as a column of a page."""
+"""Contact sheets of sweeps."""
 
 import re
 from xml.etree import ElementTree as Xml
@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 import pandas as pd
 import pytest
+from report_frames import HOSTILE, slope_row, slopes_frame
 from run_tables import write_tables
 
 from pipeline.report.figures import draw
@@ -22,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Three photos of two groups, each version of a grey of its own; a label that is not always returned."""
+    """Three photos of two groups, with versions of different greys and a label that is not always returned."""
     run = Run(tmp_path_factory.mktemp("run"))
     run.path("images").mkdir()
     cv2.imwrite(str(run.path("mask.png")), cv2.circle(np.zeros((60, 60), np.uint8), (30, 30), 20, 255, -1))
@@ -43,16 +44,18 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def figures_of(run, frame, row):
+def figures_of(run):
     def make(**changes):
         failures = pd.DataFrame({"photo": []})
-        return sheet_figures(run, ["gender"], slopes=frame(row("<smile>", -0.2)), failures=failures, **changes)
+        return sheet_figures(
+            run, ["gender"], slopes=slopes_frame(slope_row("<smile>", -0.2)), failures=failures, **changes
+        )
 
     return make
 
 
 @pytest.fixture(scope="module")
-def both(figures_of):
+def sheets(figures_of):
     return figures_of()
 
 
@@ -61,23 +64,23 @@ def texts(figure, columns=1):
     return [element.text for element in root.iter(f"{SVG}text")], root
 
 
-def test_a_sheet_has_every_step_of_diverse_photos_with_values_and_names(both):
-    faces, scores = both
+def test_contact_sheet_has_all_steps_of_diverse_photos(sheets):
+    faces, scores = sheets
     assert (faces.name, scores.name) == ("gender-faces", "gender-scores")
     words, root = texts(faces)
     assert words[:6] == ["← feminine", "a", "masculine →", "−2", "0", "2"]
-    assert words[6:] == ["ada.jpg", "cleo.jpg", "bea.jpg"], "a second photo of a group comes after one of each"
+    assert words[6:] == ["ada.jpg", "cleo.jpg", "bea.jpg"], "one photo of each group comes first"
     assert len(list(root.iter(f"{SVG}image"))) == 9
     assert faces.caption.startswith("3 photos of different perceived groups")
     assert "along perceived gender, from a = −2, feminine, to a = 2, masculine." in faces.caption
 
 
-def test_scores_stand_under_each_image_and_what_was_not_returned_is_a_dash(both):
-    words, _ = texts(both[1])
+def test_scores_are_shown_under_the_images(sheets):
+    words, _ = texts(sheets[1])
     assert words[6:12] == ["ada.jpg", "clarity", "<smile>", "0.25", "–", "0.75"]
 
 
-def test_one_photo_s_sweep(figures_of, run):
+def test_sheet_of_one_photo(figures_of, run):
     (only,) = figures_of(photos=["bea.jpg"])
     assert only.name == "bea-jpg-gender-sweep"
     assert only.caption.startswith("The photo bea.jpg along perceived gender")
@@ -87,31 +90,31 @@ def test_one_photo_s_sweep(figures_of, run):
 
 
 @pytest.mark.parametrize(("columns", "points"), [(1, 241.0), (2, 504.0)])
-def test_a_sheet_is_as_wide_as_the_columns_of_a_page(both, tmp_path, columns, points):
-    figure = both[0]
+def test_sheet_has_the_width_of_page_columns(sheets, tmp_path, columns, points):
+    figure = sheets[0]
     assert f'width="{points}pt"'.encode() in draw(figure.chart, "svg", columns=columns)
     assert re.search(rb"MediaBox ?\[0 0 %d " % points, draw(figure.chart, "pdf", columns=columns))
     figure.save(tmp_path / "sheet.png", columns=columns)
     pixels = cv2.imread(str(tmp_path / "sheet.png"), cv2.IMREAD_UNCHANGED)
     assert pixels.shape[1] == pytest.approx(points * 300 / 72, abs=2)
-    assert (pixels[0, 0] == 255).all(), "on white"
+    assert (pixels[0, 0] == 255).all(), "white background"
 
 
-def test_the_same_run_gives_the_same_sheet(both, figures_of):
-    first, again = ([draw(figure.chart, "pdf") for figure in figures] for figures in (both, figures_of()))
+def test_sheets_are_reproducible(sheets, figures_of):
+    first, again = ([draw(figure.chart, "pdf") for figure in figures] for figures in (sheets, figures_of()))
     assert first == again
 
 
-def test_long_and_hostile_names_are_text_inside_the_sheet(hostile):
+def test_long_and_hostile_names_are_text_inside_the_sheet():
     jpeg = cv2.imencode(".jpg", np.zeros((8, 8, 3), np.uint8))[1].tobytes()
-    rows = [SheetRow(name, [jpeg] * 3, {(name, f"{name} {'long ' * 12}"): ["0.10", "–", "?"]}) for name in hostile]
+    rows = [SheetRow(name, [jpeg] * 3, {(name, f"{name} {'long ' * 12}"): ["0.10", "–", "?"]}) for name in HOSTILE]
     root = Xml.fromstring(Sheet(poles_of("gender"), VALUES, rows).svg(1))
     assert {element.tag.removeprefix(SVG) for element in root.iter()} == {"svg", "text", "image", "rect"}
     height = float(root.get("height"))
     assert all(0 < float(text.get("y")) <= height for text in root.iter(f"{SVG}text"))
 
 
-def test_a_photo_whose_images_are_gone_is_left_out_or_if_named_an_error(run, figures_of):
+def test_photo_with_missing_images_is_omitted_or_raises_if_requested(run, figures_of):
     file = run.path("images/ada.jpg-1.png")
     content = file.read_bytes()
     file.unlink()

@@ -1,4 +1,4 @@
-"""Films of sweeps: they fit, they show the same part of every version, and the outline is that of the mask."""
+"""Films of sweeps: size, window and outline of the mask."""
 
 import re
 
@@ -15,26 +15,26 @@ def ellipse(height, width, *, centre, axes):
     return cv2.ellipse(np.zeros((height, width), np.uint8), centre, axes, 0, 0, 360, 200, -1)
 
 
-def written(folder, images, suffix=".png"):
+def write_images(folder, images, suffix=".png"):
     files = [folder / f"{number}{suffix}" for number in range(len(images))]
     for file, image in zip(files, images, strict=True):
         cv2.imwrite(str(file), image)
     return files
 
 
-def pixels_of(content):
+def decode(content):
     return cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
 
 
 @given(photos=st.integers(0, 100_000), versions=st.integers(1, 1600), twice=st.integers(0, 6))
-def test_whatever_the_run_its_films_fit(photos, versions, twice):
+def test_films_fit_the_page_for_any_run(photos, versions, twice):
     size = affordable(photos, versions=versions, twice=twice)
     assert 0 <= size.photos <= photos
     assert size.side in SIDES
     assert (size.photos + twice) * versions * size.version_bytes <= ROOM
 
 
-def test_a_small_run_has_large_pictures_and_one_of_a_thousand_photos_shows_them_all():
+def test_image_size_decreases_with_the_number_of_photos():
     assert affordable(50, versions=7).side == SIDES[0]
     assert affordable(1000, versions=7).photos == 1000
     assert affordable(456, versions=21).photos == 456
@@ -44,11 +44,11 @@ def test_a_small_run_has_large_pictures_and_one_of_a_thousand_photos_shows_them_
 
 
 @given(
-    shape=st.tuples(st.integers(60, 300), st.integers(60, 300)),
+    shape=st.tuples(st.integers(61, 300), st.integers(61, 300)),  # the largest mask is 61 pixels high
     centre=st.tuples(st.integers(10, 50), st.integers(10, 50)),
     axes=st.tuples(st.integers(2, 30), st.integers(2, 30)),
 )
-def test_the_window_is_a_square_of_the_photo_that_holds_the_mask(shape, centre, axes):
+def test_window_is_a_square_that_contains_the_mask(shape, centre, axes):
     mask = ellipse(*shape, centre=centre, axes=axes)
     window = window_of(mask)
     rows, columns = slice(window.top, window.top + window.side), slice(window.left, window.left + window.side)
@@ -56,12 +56,12 @@ def test_the_window_is_a_square_of_the_photo_that_holds_the_mask(shape, centre, 
     assert np.count_nonzero(mask[rows, columns]) == np.count_nonzero(mask)
 
 
-def test_a_mask_of_nothing_has_no_window():
+def test_window_of_an_empty_mask_raises():
     with pytest.raises(ValueError, match="empty"):
         window_of(np.zeros((20, 20), np.uint8))
 
 
-def test_the_outline_encloses_what_may_change_and_leaves_out_its_holes():
+def test_outline_follows_the_mask_and_its_holes():
     mask = ellipse(400, 300, centre=(150, 210), axes=(80, 110))
     mask[200:220, 140:160] = 0
     window = window_of(mask)
@@ -77,30 +77,27 @@ def test_the_outline_encloses_what_may_change_and_leaves_out_its_holes():
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg"])
-def test_a_film_shows_the_same_window_of_every_version(tmp_path, suffix):
-    images = []
-    for level in (40, 120, 220):
-        image = np.full((900, 700, 3), 255, np.uint8)
-        image[300:700, 100:500] = level
-        images.append(image)
+def test_film_shows_the_same_window_of_every_version(tmp_path, suffix):
+    images = np.full((3, 900, 700, 3), 255, np.uint8)
+    images[:, 300:700, 100:500] = np.reshape([40, 120, 220], (3, 1, 1, 1))
     mask = np.zeros((900, 700), np.uint8)
     mask[350:650, 150:450] = 255
     window = window_of(mask)
-    frames = pixels_of(film(written(tmp_path, images, suffix), window, side=96, most_bytes=50_000))
+    frames = decode(film(write_images(tmp_path, images, suffix), window, side=96, most_bytes=50_000))
     assert frames.shape == (96, 3 * 96, 3)
     for number, level in enumerate((40, 120, 220)):
         assert np.abs(frames[4:92, 96 * number + 4 : 96 * number + 92].astype(int) - level).max() < 12
 
 
-def test_a_window_smaller_than_the_picture_is_not_blown_up(tmp_path):
+def test_small_window_is_not_enlarged(tmp_path):
     mask = ellipse(80, 80, centre=(40, 40), axes=(20, 20))
-    files = written(tmp_path, [np.zeros((80, 80, 3), np.uint8)] * 2)
-    assert pixels_of(film(files, window_of(mask), side=320, most_bytes=10_000)).shape == (52, 104, 3)
+    files = write_images(tmp_path, [np.zeros((80, 80, 3), np.uint8)] * 2)
+    assert decode(film(files, window_of(mask), side=320, most_bytes=10_000)).shape == (52, 104, 3)
 
 
-def test_noise_is_coarsened_until_it_fits(tmp_path):
+def test_quality_is_reduced_until_the_film_fits(tmp_path):
     rng = np.random.default_rng(0)
-    files = written(tmp_path, rng.integers(0, 256, (3, 300, 300, 3), dtype=np.uint8))
+    files = write_images(tmp_path, rng.integers(0, 256, (3, 300, 300, 3), dtype=np.uint8))
     window = window_of(np.full((300, 300), 255, np.uint8))
     once, again = (film(files, window, side=128, most_bytes=2500) for _ in range(2))
     assert len(once) <= 2500
@@ -110,7 +107,7 @@ def test_noise_is_coarsened_until_it_fits(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"no image"])
-def test_a_file_that_is_no_image_is_named(tmp_path, content):
+def test_error_names_the_invalid_image(tmp_path, content):
     file = tmp_path / "spoilt.png"
     file.write_bytes(content)
     with pytest.raises(OSError, match=r"spoilt\.png"):

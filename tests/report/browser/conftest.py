@@ -1,57 +1,56 @@
-"""Pages of the report in a real browser, which ``tests/conftest.py`` starts."""
+"""Fixtures that open the report in the browser of ``tests/conftest.py``."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-SMALL = {"width": 360, "height": 740}
-LARGE = {"width": 1280, "height": 900}
+DESKTOP = {"width": 1280, "height": 900}
 
 
 @dataclass
 class Visit:
-    """An open page, what it asked the network for, and what its console complained of."""
+    """An open page with its network requests and console messages."""
 
     page: Any
     requests: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
 def visit(browser, tmp_path):
-    """Open a page's HTML. Whatever a test does, nothing may be fetched and nothing may go wrong in the console."""
+    """Open HTML in a page. The test fails if the page makes a request or prints to the console."""
     visits, contexts = [], []
 
-    def open_page(html, *, viewport=LARGE, **options):
+    def open_page(html, *, viewport=DESKTOP, **options):
         file = tmp_path / f"page-{len(visits)}.html"
         file.write_text(html, encoding="utf-8")
         context = browser.new_context(viewport=viewport, reduced_motion="reduce", **options)
-        opened = Visit(context.new_page())
-        opened.page.on("request", lambda request: opened.requests.append(request.url))
-        opened.page.on("console", lambda message: opened.complaints.append(message.text))
-        opened.page.on("pageerror", lambda error: opened.complaints.append(str(error)))
-        opened.page.on("dialog", lambda dialog: (opened.complaints.append(dialog.message), dialog.dismiss()))
-        opened.page.goto(file.as_uri())
+        visited = Visit(context.new_page())
+        visited.page.on("request", lambda request: visited.requests.append(request.url))
+        visited.page.on("console", lambda message: visited.messages.append(message.text))
+        visited.page.on("pageerror", lambda error: visited.messages.append(str(error)))
+        visited.page.on("dialog", lambda dialog: (visited.messages.append(dialog.message), dialog.dismiss()))
+        visited.page.goto(file.as_uri())
         contexts.append(context)
-        visits.append(opened)
-        return opened.page
+        visits.append(visited)
+        return visited.page
 
     yield open_page
     for context in contexts:
         context.close()
-    for opened in visits:
-        assert [url for url in opened.requests[1:] if not url.startswith("data:")] == []
-        assert opened.complaints == []
+    for visited in visits:
+        assert [url for url in visited.requests[1:] if not url.startswith("data:")] == []
+        assert visited.messages == []
 
 
 @pytest.fixture
 def contrast():
-    """The lowest contrast of a page's visible text, as WCAG 2 reckons it, and the words it was found in."""
+    """Measure the lowest contrast (WCAG 2) of a page's visible text; return it with the text."""
     return lambda page: page.evaluate(CONTRAST)
 
 
-# For every element with text of its own: its colour on the nearest background that is not transparent.
+# The colour of each element that has text, against the nearest background that is not transparent.
 CONTRAST = """() => {
   const channel = (c) => ((c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
   const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);

@@ -1,4 +1,4 @@
-"""Numbers and text from outside as they are printed."""
+"""Formatting of numbers, and escaping of text."""
 
 import math
 
@@ -15,11 +15,11 @@ from pipeline.run.text import csv_text, latex_text, markdown_text, visible
     [(-0.1204, "−0.120"), (0.12, "0.120"), (-0.0001, "0.000"), (math.nan, "–"), (None, "–"), (-math.inf, "−∞"),
      (12345.6, "12,345.600")],
 )  # fmt: skip
-def test_decimals(number, printed):
+def test_decimals_have_three_digits_and_typographic_signs(number, printed):
     assert formats.decimal(number) == printed
 
 
-def test_a_plus_sign_only_where_asked():
+def test_plus_sign_is_optional():
     assert formats.decimal(0.12, sign=True) == "+0.120"
     assert formats.decimal(0.0, sign=True) == "0.000"
 
@@ -27,26 +27,26 @@ def test_a_plus_sign_only_where_asked():
 @pytest.mark.parametrize(
     ("p", "printed"), [(1e-9, "<0.001"), (0.0, "<0.001"), (0.001, "0.001"), (0.25, "0.250"), (math.nan, "–")]
 )
-def test_p_is_never_printed_as_nought(p, printed):
+def test_small_p_is_printed_as_a_bound(p, printed):
     assert formats.p_value(p) == printed
 
 
-def test_p_in_a_sentence():
+def test_p_in_sentences():
     assert formats.p_equals("q", 0.0001) == "q < 0.001"
     assert formats.p_equals("q", 0.0421) == "q = 0.042"
 
 
-def test_intervals_use_a_word_between_signed_numbers():
+def test_intervals_are_joined_by_to():
     assert formats.interval(-0.2, -0.1) == "−0.200 to −0.100"
     assert formats.interval(math.nan, 1.0) == "–"
 
 
 @pytest.mark.parametrize(("q", "marks"), [(0.0009, "***"), (0.001, "**"), (0.01, "*"), (0.05, ""), (math.nan, "")])
-def test_stars(q, marks):
+def test_stars_by_q(q, marks):
     assert formats.stars(q) == marks
 
 
-def test_almost_all_pixels_are_not_printed_as_all():
+def test_shares_below_one_are_not_rounded_to_one():
     assert formats.measured(1.0, "share") == "100 %"
     assert formats.measured(0.99996, "share") == "99.996 %"
     assert formats.measured(0.9999999999, "share") != "100 %"
@@ -71,29 +71,29 @@ def test_almost_all_pixels_are_not_printed_as_all():
         (1.0, math.nan, "share", ("100 %", "–")),
     ],
 )
-def test_a_figure_that_misses_its_threshold_never_looks_like_it(figure, limit, unit, printed):
+def test_figure_next_to_its_threshold_has_enough_digits(figure, limit, unit, printed):
     assert formats.next_to_threshold(figure, limit, unit) == printed
 
 
-def test_times():
+def test_durations():
     assert [formats.duration(s) for s in (0.42, 12, 185, 7620)] == ["0.4 s", "12 s", "3 min 05 s", "2 h 07 min"]
 
 
-def test_invisible_characters_are_written_out():
+def test_invisible_characters_are_replaced_by_code_points():
     assert visible("a\u202eb\nc\x00\ud800") == "a[U+202E]b[U+000A]c[U+0000][U+D800]"
     assert visible("e\u0301 中文 👩\u200d🚀") == "e\u0301 中文 👩\u200d🚀"
 
 
 @pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@x", " =1", "＝1"])
-def test_formulas_are_text_in_a_spreadsheet(label):
+def test_csv_escapes_spreadsheet_formulas(label):
     assert csv_text(label) == "'" + label
 
 
-def test_markdown_prints_labels_as_they_are():
+def test_markdown_escapes_special_characters():
     assert markdown_text("a|b*c_<i>") == r"a\|b\*c\_\<i\>"
 
 
-def test_latex_escapes_every_special_character():
+def test_latex_escapes_special_characters():
     assert latex_text(r"\&%$#_{}~^") == (r"\textbackslash{}\&\%\$\#\_\{\}\textasciitilde{}\textasciicircum{}")
     assert latex_text("é ß − –") == r"\'{e} \ss{} $-$ --"
     assert latex_text("a--b") == "a-{}-b"
@@ -101,7 +101,7 @@ def test_latex_escapes_every_special_character():
 
 
 @given(st.text())
-def test_latex_is_plain_ascii_with_balanced_braces(text):
+def test_latex_is_ascii_with_balanced_braces(text):
     escaped = latex_text(text)
     assert escaped.isascii()
     assert escaped.isprintable()
@@ -110,7 +110,7 @@ def test_latex_is_plain_ascii_with_balanced_braces(text):
 
 
 @given(st.text())
-def test_no_text_keeps_a_line_break_or_starts_a_formula(text):
+def test_csv_cells_have_neither_line_breaks_nor_formulas(text):
     cell = csv_text(text)
     assert len(cell.splitlines()) <= 1
     assert not cell.lstrip().startswith(("=", "+", "-", "@"))
