@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
+from pipeline.run.folder import local_run
 from pipeline.run.storage import Location, location
-from pipeline.stages.adapters import adapter_names, make_adapters
+from pipeline.stages.adapters import adapter_names
 from pipeline.stages.audit import audit as perform
 from pipeline.stages.run_view import RunView, agreed, finished, shown
 
@@ -20,7 +21,7 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def open_run(folder: str | Path) -> "RunView":
-    """Open a run's folder for reading.
+    """Open a run for reading, by its folder or its URL; see ``local_run``.
 
     Example:
         >>> run = open_run("runs/portraits")
@@ -29,7 +30,7 @@ def open_run(folder: str | Path) -> "RunView":
     Raises:
         RunError: the folder holds no run.
     """
-    return RunView(folder)
+    return RunView(local_run(location(folder)))
 
 
 def analyse(name: str, source: str | Path, **options: Any) -> "Tables":
@@ -40,7 +41,7 @@ def analyse(name: str, source: str | Path, **options: Any) -> "Tables":
 
     Args:
         name: the analysis, such as "amplification", "leakage", "dpa" or "local".
-        source: a CSV, TSV or Parquet file, or a run's folder. It is only read.
+        source: a CSV, TSV or Parquet file, or a run's folder or URL. It is only read.
         options: the command's options, named as there.
 
     Returns:
@@ -52,7 +53,7 @@ def analyse(name: str, source: str | Path, **options: Any) -> "Tables":
     """
     from pipeline.analyses.registry import compute
 
-    return compute(name, Path(source), options).value
+    return compute(name, local_run(location(source)), options).value
 
 
 def audit(
@@ -75,7 +76,7 @@ def audit(
 
     Args:
         photos: a folder, files, or one manifest, or their URLs. Default: the embedded sample.
-        out: the run's folder.
+        out: the run's folder or its URL.
         adapters: names of classifiers (see ``counterslope adapters``), functions from the bytes of an image to a dict
             of label -> score in 0-1, or objects with the methods of ``adapters.base.Adapter``.
         attributes: the attributes to sweep, such as "gender" and "race".
@@ -100,10 +101,10 @@ def audit(
     settings = load_settings(given=given, file=None if config is None else Path(config))
     run = perform(
         _paths(photos),
-        Path(out),
+        location(out),
         settings=settings,
         given=given,
-        adapters=None if adapters is None else make_adapters(settings, Path(out), adapters),
+        adapters=adapters,
         watch=shown(progress),
         consent=agreed(send_faces),
     )

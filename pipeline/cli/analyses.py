@@ -12,21 +12,36 @@ from pipeline.analyses.base import Analysis, Options, Result
 from pipeline.analyses.registry import KINDS, analyses, compute, compute_each
 from pipeline.analyses.slopes import LAYOUT_ONLY
 from pipeline.cli.console import print_text, stop, table_format, user_errors, watch
-from pipeline.cli.options import Config, Quiet, TableFile, TableFormat, default_out, inputs, run_folder, with_options
+from pipeline.cli.options import (
+    Config,
+    Quiet,
+    TableFile,
+    TableFormat,
+    default_out,
+    inputs,
+    local_path,
+    run_folder,
+    with_options,
+)
 from pipeline.run.formats import pluralise
 from pipeline.run.progress import Watch, unwatched
 
 OfRun = Annotated[
     Path | None,
-    typer.Option("--run", help="Store the tables in this run's folder, for its report.", show_default=False),
+    typer.Option(
+        "--run",
+        help="Store the tables in this run's folder, for its report.",
+        parser=local_path,
+        show_default=False,
+    ),
 ]
 Each = Annotated[
     str | None,
     typer.Option(help="Column of the file: analyse the rows of each value separately.", show_default=False),
 ]
 PhotosOrRun = Annotated[
-    list[Path] | None,
-    typer.Argument(help="Photos, as for audit; or a run's folder, whose report then shows the result."),
+    list[str] | None,
+    typer.Argument(help="Photos, as for audit; or a run's folder or URL, whose report then shows the result."),
 ]
 RunOut = Annotated[
     Path | None, typer.Option("--out", help="The run's folder.", show_default="runs/NAME-representation")
@@ -81,7 +96,8 @@ def _flag(name: str) -> str:
 def _source(analysis: Analysis[Any]) -> Any:
     kinds = ", or ".join(KINDS[kind] for kind in analysis.reads)
     ending = " (CSV, TSV or Parquet)" if "file" in analysis.reads else ""
-    return Annotated[Path, typer.Argument(help=f"{kinds[:1].upper()}{kinds[1:]}{ending}.")]
+    help = f"{kinds[:1].upper()}{kinds[1:]}{ending}."
+    return Annotated[Path, typer.Argument(help=help, parser=local_path)]
 
 
 def _perform(

@@ -98,7 +98,14 @@ def program(
 @with_options(PhotoOptions, SweepOptions, QueryOptions, StatisticsOptions, StorageOptions, EngineOptions)
 def audit(
     photos: Photos = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder.", show_default="runs/NAME")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            help="The run's folder, or a URL (s3://, gs://, abfs://) for its images and copies of its files.",
+            show_default="runs/NAME",
+        ),
+    ] = None,
     given: Given = NOT_GIVEN,
     yes: Yes = False,
     only: Only = False,
@@ -115,12 +122,13 @@ def audit(
         chosen = inputs(photos)
         given = _for_sample(given) if not photos else given
         settings = settings_of_command(given, config)
+        from pipeline.run.storage import location
         from pipeline.stages.audit import audit as perform
 
         _warn_of_few(chosen, settings)
         run = perform(
             chosen,
-            out or default_out(photos),
+            location(out) if out else default_out(photos),
             settings=settings,
             given=given,
             watch=watch(quiet, as_json),

@@ -64,6 +64,8 @@ def show_run(folder: Path, *, as_json: bool) -> None:
     _print_findings(console, content)
     if content["report"]:
         console.print(f"\nReport: [bold]{content['report']}[/bold]", soft_wrap=True)
+    if content["copy"]:
+        console.print(f"Images and a copy of the run: {escape(visible(content['copy']))}", soft_wrap=True)
 
 
 def print_plan(plan: "Plan", *, error: bool = True) -> None:

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from adapters.options import did_you_mean
-from pipeline.cli.console import stop
+from pipeline.cli.console import stop, user_errors
 from pipeline.config.flags import Flag, flag_of, value_of_texts
 from pipeline.config.options import ConfigError, Settings
 from pipeline.config.sources import load_settings, only_given, problems
@@ -37,6 +37,18 @@ OLD_FLAGS = {
 Given = Mapping[str, Mapping[str, Any]]
 NOT_GIVEN: Given = {}
 
+
+def local_path(text: str) -> Path:
+    """Return a path of the command line; for the URL of a run, the local folder to which it is fetched."""
+    if "://" not in text:
+        return Path(text)
+    with user_errors():
+        from pipeline.run.folder import local_run
+        from pipeline.run.storage import location
+
+        return local_run(location(text))
+
+
 Photos = Annotated[
     list[str] | None,
     typer.Argument(
@@ -44,7 +56,7 @@ Photos = Annotated[
         "these. Default: the embedded sample.",
     ),
 ]
-RunFolder = Annotated[Path, typer.Argument(help="A run's folder.")]
+RunFolder = Annotated[Path, typer.Argument(help="A run's folder, or its URL.", parser=local_path)]
 Config = Annotated[Path | None, typer.Option("--config", help="TOML file of options.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
@@ -270,9 +282,13 @@ def out_location(out: str | None, photos: list[str] | None, *, ending: str) -> "
 
 
 def run_folder(arguments: list[str] | None) -> Path | None:
-    """Return the argument if it is a single one and a run's folder, otherwise None."""
-    folder = Path(arguments[0]) if arguments and len(arguments) == 1 else None
-    return folder if folder is not None and (folder / "run.json").is_file() else None
+    """Return the local folder if the argument is a single one and a run's folder or URL, otherwise None."""
+    from pipeline.run.checkpoint import RECORD
+    from pipeline.run.folder import local_run
+    from pipeline.run.storage import location
+
+    place = location(arguments[0]) if arguments and len(arguments) == 1 else None
+    return local_run(place) if place is not None and (place / RECORD).is_file() else None
 
 
 def default_out(photos: list[str] | None, *, ending: str = "") -> Path:

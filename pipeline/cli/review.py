@@ -27,6 +27,7 @@ def review(
     with user_errors():
         opened = _review(run, reviewer, unsure=unsure, sure=sure, pairs=pairs, seed=seed)
         from pipeline.review.server import ReviewServer
+        from pipeline.run.folder import Run
 
         try:
             server = ReviewServer(opened, port=port)
@@ -42,6 +43,7 @@ def review(
                 server.serve_forever()
             except KeyboardInterrupt:
                 typer.echo(f"\nResults: counterslope review-results {run}", err=True)
+        Run(run).checkpoint()
 
 
 def _review(run: Path, reviewer: str, *, unsure: int, sure: int, pairs: int, seed: int) -> "Review":

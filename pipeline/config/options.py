@@ -252,8 +252,8 @@ class StorageOptions(Section):
     )
     images_to: Annotated[str | None, Flag(metavar="URL")] = Field(
         None,
-        description="folder of an object store (s3://, gs://, abfs://) for images and masks; the run's other files are "
-        "copied there after each stage",
+        description="folder of an object store (s3://, gs://, abfs://) for images and masks, with copies of the run's "
+        "other files, if --out is a local folder",
     )
 
     @field_validator("images_to")

@@ -135,7 +135,6 @@ def mask_people(
                 job=lambda chunk: HidePeople(chunk, settings, conditions, annotations, images),
             )  # fmt: skip
         _write_manifest(run)
-        run.checkpoint()
     return run
 
 

@@ -1,9 +1,10 @@
 """A run's folder: its record, its lock, the state of its stages, and chunked work that can be resumed."""
 
 import fcntl
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config.flags import EVERY
 from pipeline.config.options import Settings, StorageOptions
 from pipeline.config.sources import overlaid, settings_from
-from pipeline.run.checkpoint import SCRATCH, Marks, copy_run
+from pipeline.run.checkpoint import RECORD, SCRATCH, RunCopy
 from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, give_back, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.image_store import ImageStore, Shards
 from pipeline.run.record import STAGES, RunError, RunRecord, Stage, now, read_record, write_record
-from pipeline.run.storage import PROTOCOLS, RemoteFile, location
+from pipeline.run.storage import PROTOCOLS, Location, RemoteFile, StorageError, location
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_table, write_table
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 UNWRITABLE = "{folder} cannot be written ({error}): correct this, or name another folder with --out"
 NO_TABLE = "{folder} has no table {table!r} yet: write its tables with `counterslope report {folder}`"
 DAMAGED_TABLE = "{path} is damaged ({error}): rewrite it with `counterslope report {folder}`"
-NOT_ON_A_DISK = (
-    "{protocol}:// is an object store, but this is written to a local disk: name a folder with --out. An audit can "
-    "write its images to a store with --images-to"
-)
+NOT_ON_A_DISK = "{protocol}:// is an object store, but this is written to a local disk: name a folder with --out"
+NO_RUN_THERE = "there is no run at {url} (no run.json): make one with `counterslope audit … --out {url}`"
+CHECKPOINT = 300.0  # seconds between copies to an object store while a stage runs
+COPYING = 0.05  # largest share of the time for these copies
+LOG = logging.getLogger("counterslope.run")
 SHARDS: dict[str, Shards | None] = {"folder": None, "shards": "tar", "parquet": "parquet"}
 # Files of a run that was killed before it wrote its first record.
 BEFORE_THE_RECORD = {".lock", f"run.json{PARTIAL}"}
@@ -45,9 +47,10 @@ class Run:
         _check_on_disk(folder)
         self.folder = folder
         self.record = RunRecord()
-        self._copied: Marks = {}
         self._noting = RLock()  # two stages may run at once
-        path = folder / "run.json"
+        self._copying = RLock()
+        self._due = time.monotonic() + CHECKPOINT
+        path = folder / RECORD
         if path.exists():
             self.record = read_record(path)
         elif folder.exists() and (not folder.is_dir() or {file.name for file in folder.iterdir()} - BEFORE_THE_RECORD):
@@ -64,40 +67,66 @@ class Run:
         root = self.folder.absolute() if options.images_to is None else location(options.images_to)
         return ImageStore(root, shards=SHARDS[options.images], scratch=self.path(SCRATCH).absolute())
 
+    @property
+    def copy(self) -> RunCopy | None:
+        """The copy of the run in the object store of its images, if there is one."""
+        root = self.images.root
+        return RunCopy(self.folder, root) if isinstance(root, RemoteFile) else None
+
     def checkpoint(self) -> None:
         """Copy the run's files to the object store of its images, if there is one.
 
         Raises:
+            RunError: another folder wrote the copy meanwhile.
             StorageError: the store cannot be reached.
         """
-        root = self.images.root
-        if isinstance(root, RemoteFile):
-            self._copied = copy_run(self.folder, root, copied=self._copied)
+        if (copy := self.copy) is not None:
+            with self._copying:
+                started = time.monotonic()
+                copy.update()
+                ended = time.monotonic()
+                self._due = ended + max(CHECKPOINT, (ended - started) / COPYING)
+
+    def checkpoint_if_due(self) -> None:
+        """Copy the run's files if the last copy is old. A store that cannot be reached does not stop running work,
+        because the end of the stage copies, too. Thread-safe.
+
+        Raises:
+            RunError: another folder wrote the copy meanwhile.
+        """
+        if time.monotonic() < self._due or not self._copying.acquire(blocking=False):
+            return
+        try:
+            self.checkpoint()
+        except StorageError as error:
+            self._due = time.monotonic() + CHECKPOINT
+            LOG.info(str(error))
+        finally:
+            self._copying.release()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the run against other processes.
+        """Lock the run against other processes; copy its files to its object store at the end.
 
         Raises:
-            RunError: another process holds the lock, or the folder cannot be written.
+            RunError: another process holds the lock, the folder cannot be written, or the copy in the object store is
+                newer.
         """
         with locked(self.folder):
-            if self.path("run.json").exists():
+            if self.path(RECORD).exists():
                 # Another process may have changed the run before the lock was taken.
-                self.record = read_record(self.path("run.json"))
-            yield
-
-    def busy(self) -> bool:
-        """Return whether a process is working on the run."""
-        path = self.path(".lock")
-        if not path.is_file():
-            return False
-        with path.open() as lock:
+                self.record = read_record(self.path(RECORD))
+            if (copy := self.copy) is not None:
+                copy.check()
             try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-        return False
+                yield
+            except StorageError:
+                raise
+            except BaseException:
+                with suppress(RunError):
+                    self.checkpoint()
+                raise
+            self.checkpoint()
 
     def note(self, **facts: Any) -> None:
         """Set fields of the record and write it. Thread-safe."""
@@ -105,7 +134,7 @@ class Run:
             for name, value in facts.items():
                 setattr(self.record, name, value)
             self.record.updated = now()
-            write_record(self.record, self.path("run.json"))
+            write_record(self.record, self.path(RECORD))
 
     def csv_path(self, table: str) -> Path:
         """Return the file of a table of results."""
@@ -242,6 +271,7 @@ class Run:
 
             write_table(to_table(work(chunk, step), columns), part)
             advance(len(chunk) - sum(counted))
+            self.checkpoint_if_due()
 
         for_each(engine, missing(), make)
         return made
@@ -289,6 +319,42 @@ def locked(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise RunError(f"another process is working on {folder}") from error
         yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether a process is working on a folder; see ``locked``."""
+    path = folder / ".lock"
+    if not path.is_file():
+        return False
+    with path.open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def folder_of(url: RemoteFile) -> Path:
+    """Return the local folder of a run in an object store: ``runs/PROTOCOL/…``."""
+    return Path("runs", url.url.replace("://", "/"))
+
+
+def local_run(place: Location) -> Path:
+    """Return a run's local folder; a run in an object store is fetched, unless a local process is working on it.
+
+    Raises:
+        RunError: the store has no run there, or it cannot be fetched; see ``RunCopy.fetch``.
+        StorageError: the store cannot be reached.
+    """
+    if isinstance(place, Path):
+        return place
+    if not (place / RECORD).is_file():
+        raise RunError(NO_RUN_THERE.format(url=place))
+    folder = folder_of(place)
+    if not is_locked(folder):
+        with locked(folder):
+            RunCopy(folder, place).fetch()
+    return folder
 
 
 def _check_on_disk(folder: Path) -> None:

@@ -85,7 +85,7 @@ class ImageStore:
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, if they exist."""
         if isinstance(self.root, RemoteFile):
-            self.root.remove([name for name in names if (self.root / name).is_file()])
+            self.root.remove(names)
         else:
             for name in names:
                 (self.root / name).unlink(missing_ok=True)

@@ -121,10 +121,18 @@ class RemoteFile:
             with _system(self.url, reading=False) as (system, path):
                 system.put(list(map(str, files.values())), [f"{path.rstrip('/')}/{name}" for name in files])
 
+    def get(self, files: Mapping[str, Path]) -> None:
+        """Download files (name below the folder -> local file), several at once. Folders are created."""
+        if files:
+            with _system(self.url, reading=False) as (system, path):
+                system.get([f"{path.rstrip('/')}/{name}" for name in files], list(map(str, files.values())))
+
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files below the folder."""
+        """Remove files below the folder, if they exist."""
+        names = list(names)
+        exist = in_parallel(RemoteFile.is_file, [self / name for name in names])
         with _system(self.url, reading=False) as (system, path):
-            if gone := [f"{path.rstrip('/')}/{name}" for name in names]:
+            if gone := [f"{path.rstrip('/')}/{name}" for name, there in zip(names, exist, strict=True) if there]:
                 system.rm(gone)
 
 

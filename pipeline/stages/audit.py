@@ -14,9 +14,9 @@ from pipeline.config.options import ConfigError, Settings
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.querying.plan import Consent, PlanError, Retry, no_consent
 from pipeline.querying.store import StoreError
-from pipeline.run.checkpoint import fetch_run
+from pipeline.run.checkpoint import RunCopy
 from pipeline.run.engine import IN_PROCESS, Engine, alongside
-from pipeline.run.folder import Run, locked, settings_of
+from pipeline.run.folder import Run, folder_of, locked, settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError, provenance
 from pipeline.run.storage import Location, RemoteFile, location
@@ -35,6 +35,7 @@ from pipeline.stages.tables import tables_stage
 if TYPE_CHECKING:
     from adapters.base import Adapter
     from pipeline.analyses.base import Result
+    from pipeline.stages.adapters import Classifier
 
 LARGE = 1_000_000  # pixels of a photo above which concurrent classifiers and checks need too much memory
 # Errors that a user can correct: the message of each says what is wrong and what to do.
@@ -45,11 +46,11 @@ USER_ERRORS: tuple[type[Exception], ...] = (
 
 def audit(
     photos: Sequence[Location],
-    out: Path,
+    out: Location,
     *,
     settings: Settings,
     given: Mapping[str, Any],
-    adapters: "Sequence[Adapter] | None" = None,
+    adapters: "Sequence[Classifier] | None" = None,
     watch: Watch = unwatched,
     consent: Consent = no_consent,
     only: bool = False,
@@ -60,10 +61,10 @@ def audit(
 
     Args:
         photos: a folder, files, or one manifest.
-        out: the run's folder.
+        out: the run's folder, or its URL in an object store; see ``opened_run``.
         settings: all options.
         given: the options as given by the user, stored in the record next to the resolved ones.
-        adapters: the classifiers. Default: those named in ``settings``.
+        adapters: the classifiers: names, functions or adapter objects. Default: those named in ``settings``.
         watch: opens the progress display of a stage.
         consent: decides whether faces may leave this machine.
         only: remove classifiers that are not named now from the run.
@@ -76,21 +77,21 @@ def audit(
     run, settings = opened_run(out, settings)
     if adapters is None and run.record.query and "adapters" not in settings.query.model_fields_set:
         settings = with_kept(settings, run, keep=[name for name in run.record.query if name not in drop])
-    adapters = make_adapters(settings, out) if adapters is None else adapters
-    keep = kept_adapters(run, adapters, only=only, drop=drop)
-    settings = with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
+    made = make_adapters(settings, run.folder, adapters)
+    keep = kept_adapters(run, made, only=only, drop=drop)
+    settings = with_kept(settings, run, keep=keep, named=[adapter.name for adapter in made])
     if consent is no_consent and "query" not in run.record.stages:
-        refuse_remote(adapters)
+        refuse_remote(made)
     with run.locked(), started_engine(settings.engine) as engine:
         work = start_run(run, photos, settings=settings, given=given, watch=watch, consent=consent, engine=engine)
         versions = _make_versions(work)
         # Checks come first if a user may be asked for consent, the folder is copied to a store, or large photos would
         # need too much memory for both. Otherwise they run during the queries.
-        first = keep or any(adapter.capabilities.service is not None for adapter in adapters)
+        first = keep or any(adapter.capabilities.service is not None for adapter in made)
         first = first or isinstance(run.images.root, RemoteFile) or _largest(run) > LARGE
         faces = min(run.record.stages["faces"].counts["ok"], settings.validity.picture_photos)
         checks = alongside(IN_PROCESS if first else work.engine_for(faces), partial(checks_stage, work, versions))
-        _query(work, versions, adapters, keep=keep, report=report, meanwhile=checks)
+        _query(work, versions, made, keep=keep, report=report, meanwhile=checks)
     return run
 
 
@@ -226,17 +227,19 @@ def opened_run(out: Location, settings: Settings) -> tuple[Run, Settings]:
 
     Raises:
         RunError: the folder or the store contains something else.
-        ConfigError: several processes would use the memory of one.
+        ConfigError: several processes would use the memory of one, or ``images_to`` names another store than ``out``.
     """
     if isinstance(out, RemoteFile):
+        if settings.storage.images_to not in (None, out.url):
+            raise ConfigError(f"the images are written to --out {out}, too: omit --images-to")
         storage = settings.storage.model_copy(update={"images_to": out.url})
         settings = settings.model_copy(update={"storage": storage})
-        out = Path("runs", out.url.replace("://", "/"))
+        out = folder_of(out)
     if (source := settings.storage.images_to) is not None and isinstance(store := location(source), RemoteFile):
         if source.startswith("memory:") and settings.engine.workers != 1:
             raise ConfigError("memory:// is not shared between processes; use it with one worker")
         with locked(out):
-            fetch_run(out, store)
+            RunCopy(out, store).fetch()
     return Run(out), settings
 
 

@@ -178,6 +178,7 @@ def make_table(
     ):
         # Parts of other options or photos are removed first, because their files may be overwritten from now on.
         run.keep_only_parts(stage, chunks, fingerprint=part_fingerprint)
+        run.checkpoint()
         parts = run.parts(
             stage,
             chunks,

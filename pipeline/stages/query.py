@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import date
-from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from pipeline.run.engine import IN_PROCESS
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.progress import Advance
-from pipeline.run.storage import StorageError
 from pipeline.run.tables import read_frame
 from pipeline.stages.base import Audit
 from pipeline.stages.plan import placebo_images, versions_of
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 RESPONSES = "responses.sqlite"
 OUTPUTS = ("answers.parquet", "labels.parquet")
 FEW_IMAGES = 100  # up to this many, starting worker processes takes longer than it saves
-CHECKPOINT = 300.0  # seconds between copies of the answers to an object store
 REASONS = 5  # stored per classifier
 LOG = logging.getLogger("counterslope.querying")
 
@@ -208,18 +205,11 @@ def _watched(audit: Audit, plan: "Plan") -> "Iterator[Progress]":
             bars[one.adapter] = stack.enter_context(audit.watch(f"query {one.adapter}", total=one.images))
         prices = {one.adapter: one for one in plan.adapters}
         seen = dict.fromkeys(bars, 0)
-        copied, copying = [started], Lock()
 
         def progress(name: str, counts: "RequestCounts") -> None:
             bars[name](counts.done - seen[name], _note(prices[name], counts, seconds=monotonic() - started))
             seen[name] = counts.done
-            if monotonic() - copied[0] > CHECKPOINT and copying.acquire(blocking=False):
-                try:
-                    audit.run.checkpoint()
-                except StorageError as error:  # not worth stopping running calls; the end of the stage copies too
-                    LOG.info(str(error))
-                copied[0] = monotonic()
-                copying.release()
+            audit.run.checkpoint_if_due()
 
         yield progress
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
-from pipeline.run.folder import Run, settings_of
+from pipeline.run.folder import Run, is_locked, settings_of
 from pipeline.run.formats import plain, pluralise
 from pipeline.run.record import RunError
 from pipeline.run.tables import plain_rows
@@ -27,7 +27,7 @@ def summary(folder: Path) -> dict[str, Any]:
     from pipeline.statistics.slopes import findings
 
     run = Run(folder)
-    settings, busy = settings_of(run), run.busy()
+    settings, busy = settings_of(run), is_locked(folder)
     tables = {}
     for name in ("validity", "slopes", "edit_balance"):
         with suppress(RunError):  # missing or damaged, as the state of the stage shows
@@ -54,6 +54,7 @@ def summary(folder: Path) -> dict[str, Any]:
         "findings": [] if found is None else plain_rows(found),
         "no_slopes": [] if slopes is None else no_slopes(run, slopes),
         "report": str(report) if report.exists() else None,
+        "copy": None if run.copy is None else run.copy.store.url,
     }
 
 

@@ -232,7 +232,7 @@ def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_
         content = {
             "run": str(tmp_path), "running": False, "stages": {"tables": stage}, "query": {},
             "validity": [], "warnings": [],
-            "findings": [row(number) for number in range(findings)], "no_slopes": [], "report": None,
+            "findings": [row(number) for number in range(findings)], "no_slopes": [], "report": None, "copy": None,
         }  # fmt: skip
         monkeypatch.setattr("pipeline.stages.status.summary", lambda _: content)
         monkeypatch.setattr("pipeline.run.folder.settings_of", lambda _: Settings())

@@ -1,5 +1,8 @@
 """Files in stores of every protocol: what is written there is listed, read and removed as on a disk."""
 
+import shutil
+import sqlite3
+from contextlib import closing
 from uuid import uuid4
 
 import pytest
@@ -7,8 +10,9 @@ from fakes.azure_blobs import azure_blobs
 from fakes.google_storage import google_storage
 from fakes.object_store import object_store
 
-from pipeline.run.checkpoint import RECORD, copy_run, fetch_run
+from pipeline.run.checkpoint import RECORD, RunCopy
 from pipeline.run.image_store import ImageStore
+from pipeline.run.record import RunError
 from pipeline.run.storage import location
 
 STORES = {"s3": object_store, "gs": google_storage, "abfs": azure_blobs}
@@ -80,14 +84,82 @@ def test_a_file_that_is_written_again_is_another(folder, tmp_path):
     assert (folder / "a.jpg").listed().mark != before
 
 
+def begun(path):
+    """A run with a table, a part and one answer."""
+    for name, text in ((RECORD, '{"created": "today"}'), ("tables/slopes.csv", "label\n"), ("parts/faces/a", "a part")):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    answer(path, "yes")
+    return path
+
+
+def answer(path, text):
+    with closing(sqlite3.connect(path / "responses.sqlite")) as store, store:
+        store.execute("CREATE TABLE IF NOT EXISTS answers (answer)")
+        store.execute("INSERT INTO answers VALUES (?)", (text,))
+
+
+def answers(path):
+    with closing(sqlite3.connect(path / "responses.sqlite")) as store:
+        return [text for (text,) in store.execute("SELECT answer FROM answers")]
+
+
+def files_in(path):
+    return {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()} - {"checkpoint.json"}
+
+
 def test_another_machine_fetches_a_run_without_its_images(folder, tmp_path):
-    here, there = tmp_path / "here", tmp_path / "there"
-    (here / "tables").mkdir(parents=True)
-    (here / RECORD).write_text('{"created": "today"}')
-    (here / "tables" / "slopes.csv").write_text("label,slope\n")
-    copy_run(here, folder, copied={})
+    RunCopy(begun(tmp_path / "here"), folder).update()
     written(ImageStore(folder), {"images/a/step1.png": b"one"})
+    there = tmp_path / "there"
     there.mkdir()
-    fetch_run(there, folder)
-    found = {path.relative_to(there).as_posix() for path in there.rglob("*") if path.is_file()}
-    assert found == {RECORD, "tables/slopes.csv"}
+    RunCopy(there, folder).fetch()
+    assert files_in(there) == {RECORD, "tables/slopes.csv", "parts/faces/a", "responses.sqlite"}
+    assert answers(there) == ["yes"]
+
+
+def test_the_newer_of_two_folders_is_the_one_in_the_store_and_no_answer_is_overwritten(folder, tmp_path):
+    here, there = begun(tmp_path / "here"), tmp_path / "there"
+    shutil.copytree(here, tmp_path / "backup")
+    RunCopy(here, folder).update()
+    RunCopy(there, folder).fetch()
+    answer(there, "no")
+    RunCopy(there, folder).update()
+    (here / RECORD).write_text('{"created": "today", "stages": {}}')
+    with pytest.raises(RunError, match="continued from another folder after the last copy"):
+        RunCopy(here, folder).update()
+    RunCopy(here, folder).fetch()  # it has no answers of its own
+    assert answers(here) == answers(there) == ["yes", "no"]
+    RunCopy(there, folder).fetch()  # both can be read as before
+
+    for path, text in ((here, "perhaps"), (there, "never")):
+        answer(path, text)
+    RunCopy(here, folder).update()
+    for old in (there, tmp_path / "backup"):  # an old folder that was restored, too
+        before = answers(old)
+        with pytest.raises(RunError, match=r"has answers that are not there \(responses.sqlite\)"):
+            RunCopy(old, folder).fetch()
+        assert answers(old) == before
+    RunCopy(new := tmp_path / "new", folder).fetch()
+    assert answers(new) == ["yes", "no", "perhaps"]
+
+
+def test_what_a_run_removes_is_removed_from_its_copy_and_files_of_others_stay(folder, tmp_path):
+    here, there = begun(tmp_path / "here"), tmp_path / "there"
+    (tmp_path / "note.txt").write_text("of somebody")
+    RunCopy(here, folder).update()
+    folder.put({"note.txt": tmp_path / "note.txt"})
+    RunCopy(there, folder).fetch()
+    (there / "figures.pdf").write_text("drawn here")
+    (here / "parts/faces/a").unlink()
+    RunCopy(here, folder).update()
+    RunCopy(there, folder).fetch()
+    assert files_in(there) == {RECORD, "tables/slopes.csv", "responses.sqlite", "note.txt", "figures.pdf"}
+
+
+def test_a_damaged_file_of_answers_does_not_replace_the_copy(folder, tmp_path):
+    RunCopy(here := begun(tmp_path / "here"), folder).update()
+    (here / "responses.sqlite").write_bytes(b"a" * 100_000)
+    RunCopy(here, folder).update()
+    RunCopy(there := tmp_path / "there", folder).fetch()
+    assert answers(there) == ["yes"]

@@ -6,10 +6,15 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
+import time
 from collections import defaultdict
+from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,11 +29,18 @@ from pipeline.photos import SAMPLE
 PORTRAITS = 4
 PROGRAM = (
     "from pipeline.stages import base, counterfactuals; base.FEW = 0; counterfactuals.CHUNK = 2; "
+    "from pipeline.run import folder; folder.CHECKPOINT = {every}; folder.COPYING = 1.0; "
     "from pipeline.cli.app import main; main()"
 )
 CLASSIFY = """
+import time
+from hashlib import sha256
+
 def classify(image):
-    return {"bright": image[-20] / 255, "long": min(1.0, len(image) / 2e5)}
+    with open("asked.txt", "a") as file:
+        file.write(sha256(image).hexdigest() + "\\n")
+    time.sleep({seconds})
+    return {{"bright": image[-20] / 255, "long": min(1.0, len(image) / 2e5)}}
 """
 WRITTEN = ["photos.parquet", "counterfactuals.parquet"]  # they name files
 
@@ -61,16 +73,32 @@ def on_disk(store: ObjectStore, portraits: Path) -> Path:
 
 
 def start(photos: Path | str, out: Path, store: ObjectStore, *further: str) -> subprocess.Popen[bytes]:
-    work = out.parent
-    (work / "judging.py").write_text(CLASSIFY)
-    command = [
-        sys.executable, "-c", PROGRAM, "audit", f"{photos}/list.csv", "--opt-out", f"{photos}/never.txt", "--attribute",
+    return call(*audit_of(photos, out), *further, work=out.parent, store=store)
+
+
+def audit_of(photos: Path | str, out: Path | str) -> list[str]:
+    return [
+        "audit", f"{photos}/list.csv", "--opt-out", f"{photos}/never.txt", "--attribute",
         "gender", "--steps", "gender=3", "--editor", "fader", "--placebo", "none", "--adapter",
-        "python:judging:classify", "--min-count", "1", "--quiet", "--workers", "2", "--out", str(out), *further,
+        "python:judging:classify", "--min-count", "1", "--quiet", "--workers", "2", "--out", str(out),
     ]  # fmt: skip
+
+
+def call(
+    *arguments: str,
+    work: Path,
+    store: ObjectStore,
+    every: float = 300.0,
+    seconds: float = 0.0,
+    output: int | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a command in a working directory: with checkpoints and a classifier that take this many seconds."""
+    work.mkdir(exist_ok=True)
+    (work / "judging.py").write_text(CLASSIFY.format(seconds=seconds))
+    command = [sys.executable, "-c", PROGRAM.format(every=every), *arguments]
     path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     environment = os.environ | store.environment | {"PYTHONPATH": path}
-    return subprocess.Popen(command, cwd=work, env=environment, stdout=subprocess.DEVNULL)
+    return subprocess.Popen(command, cwd=work, env=environment, stdout=output or subprocess.DEVNULL)
 
 
 def killed_now_and_then(run, *, seed: int) -> None:
@@ -126,6 +154,63 @@ def test_killed_now_and_then_nothing_is_lost_and_nothing_is_there_twice(store, o
     query, again = (json.loads((run / "run.json").read_text())["query"] for run in (out, other))
     assert again == query  # nothing was sent again
     assert {name: store.read(name) for name in store.names(f"{to}/images")} == before
+
+
+def answered(store: ObjectStore, copy: str, work: Path) -> set[str]:
+    """The sha256 of the images that have answers in the copy of a run."""
+    if not store.names(f"{copy}/responses.sqlite"):
+        return set()
+    (work / "copy.sqlite").write_bytes(store.read(f"{copy}/responses.sqlite"))
+    with closing(sqlite3.connect(work / "copy.sqlite")) as answers:
+        return {image for (image,) in answers.execute("SELECT image FROM answers")}
+
+
+def test_a_run_in_the_store_goes_on_from_its_checkpoint_on_machines_that_have_nothing(store, on_disk, tmp_path):
+    copy = "runs/anywhere"
+    url = f"s3://{BUCKET}/{copy}"
+
+    def machine(name: str) -> subprocess.Popen[bytes]:
+        audit = [*audit_of(f"s3://{BUCKET}/in", url), "--workers", "1", "--images", "shards"]
+        return call(*audit, work=tmp_path / name, store=store, every=0.0, seconds=0.3)
+
+    def killed_when(name: str, reached: Callable[[], bool]) -> None:
+        process = machine(name)
+        while not reached():
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def shards() -> dict[str, datetime]:
+        """Shards of parts that are in the copy -> when they were written."""
+        keys = {Path(name).stem for name in store.names(f"{copy}/parts/counterfactuals")}
+        names = [f"{copy}/images/{key}.tar" for key in keys]
+        return {name: store.client.head_object(Bucket=BUCKET, Key=name)["LastModified"] for name in names}
+
+    killed_when("first", lambda: bool(shards()))
+    made = shards()
+    killed_when("second", lambda: len(answered(store, copy, tmp_path)) >= 3)
+    known = answered(store, copy, tmp_path)
+    assert machine("third").wait(timeout=600) == 0
+
+    kept = tmp_path / "third" / "runs" / "s3" / BUCKET / copy
+    assert found(kept) == found(on_disk)
+    assert films(kept) == films(on_disk) != []
+    asked = (tmp_path / "third" / "asked.txt").read_text().split()
+    versions = set(pd.read_parquet(kept / "counterfactuals.parquet")["sha256"])
+    assert sorted(asked) == sorted(versions - known)
+    assert {name: store.client.head_object(Bucket=BUCKET, Key=name)["LastModified"] for name in made} == made
+    assert not store.names(f"{copy}/parts")
+
+    def shown(*arguments: str, on: str) -> bytes:
+        process = call(*arguments, work=tmp_path / on, store=store, output=subprocess.PIPE)
+        text, _ = process.communicate(timeout=600)
+        assert process.returncode == 0
+        return text
+
+    slopes = ["slopes", "--format", "csv"]
+    assert shown(*slopes, url, on="fourth") == shown(*slopes, str(on_disk), on="fourth") != b""
+    assert url.encode() in shown("status", url, on="first")  # it fetched what the others did
 
 
 def test_a_ray_cluster_makes_the_same_run_from_the_store_and_into_it(store, on_disk, tmp_path):
