@@ -19,8 +19,8 @@ settings.load_profile("suite")
 SLOW = {
     f"test_{name}.py"
     for name in (
-        "examples", "object_store", "workers_and_kills", "ray_engine", "interactions_of_pixels", "killing", "audit",
-        "outside_editor", "large_photos", "planted_truth", "picture_measures", "generate_command",
+        "examples", "object_store", "workers_and_kills", "ray_engine", "interactions_of_pixels", "killed_processes",
+        "audit", "outside_editor", "large_photos", "planted_truth", "picture_measures", "generate_command",
     )
 }  # fmt: skip
 

@@ -15,5 +15,5 @@ def run(tmp_path: Path) -> Run:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "responses.sqlite") as opened:
-        yield opened
+    with Store(tmp_path / "responses.sqlite") as store:
+        yield store

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from counting import CountingAdapter, write_images
+from counting_adapter import CountingAdapter, write_images
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,61 +26,57 @@ def _failures(store: Store, adapter: CountingAdapter, images: Sequence[ImageRef]
     return list(store.failures([key(image.sha256) for image in images]).values())
 
 
-def test_identical_images_are_asked_once_and_known_ones_never_again(tmp_path: Path) -> None:
+def test_identical_and_known_images_are_sent_once(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", ["a", "b", "a", "c", "b"])
     adapter = CountingAdapter()
-    with Store(tmp_path / "responses.sqlite") as store:
-        assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=3)
-        assert query_adapter(adapter, images, store) == RequestCounts(images=3, known=3)
-        assert set(adapter.received.values()) == {1}
-        assert query_adapter(CountingAdapter(model="2"), images, store).answered == 3
+    assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=3)
+    assert query_adapter(adapter, images, store) == RequestCounts(images=3, known=3)
+    assert set(adapter.received.values()) == {1}
+    assert query_adapter(CountingAdapter(model="2"), images, store).answered == 3
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_a_function_that_ends_the_program_fails_by_name(tmp_path: Path, concurrency: int) -> None:
+def test_system_exit_of_a_function_is_a_failure(tmp_path: Path, store: Store, concurrency: int) -> None:
     def leave(batch: Sequence[bytes]) -> None:
         if b"bad" in batch:
             raise SystemExit(3)
 
     images = write_images(tmp_path / "images", ["a", "bad", "c"])
-    with Store(tmp_path / "responses.sqlite") as store:
-        adapter = CountingAdapter(concurrency=concurrency, fails=leave)
-        assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=2, failed=1)
-        assert _failures(store, adapter, images) == ["SystemExit: 3"]
+    adapter = CountingAdapter(concurrency=concurrency, on_send=leave)
+    assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=2, failed=1)
+    assert _failures(store, adapter, images) == ["SystemExit: 3"]
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_one_bad_image_does_not_take_its_batch_with_it(tmp_path: Path, concurrency: int) -> None:
+def test_image_that_raises_fails_alone(tmp_path: Path, store: Store, concurrency: int) -> None:
     def refuse_bad(batch: Sequence[bytes]) -> None:
         if b"bad" in batch:
             raise OSError("cannot read this image")
 
     images = write_images(tmp_path / "images", ["a", "b", "bad", "c", "d", "e"])
-    adapter = CountingAdapter(batch=4, concurrency=concurrency, fails=refuse_bad)
-    with Store(tmp_path / "responses.sqlite") as store:
-        assert query_adapter(adapter, images, store) == RequestCounts(images=6, answered=5, failed=1)
-        assert "OSError: cannot read this image" in _failures(store, adapter, images[2:3])
-        assert adapter.received == {b"a": 2, b"b": 2, b"bad": 2, b"c": 2, b"d": 1, b"e": 1}
-        repaired = CountingAdapter(batch=4)
-        assert query_adapter(repaired, images, store) == RequestCounts(images=6, known=5, answered=1)
-        assert repaired.received == {b"bad": 1}
+    adapter = CountingAdapter(batch=4, concurrency=concurrency, on_send=refuse_bad)
+    assert query_adapter(adapter, images, store) == RequestCounts(images=6, answered=5, failed=1)
+    assert "OSError: cannot read this image" in _failures(store, adapter, images[2:3])
+    assert adapter.received == {b"a": 2, b"b": 2, b"bad": 2, b"c": 2, b"d": 1, b"e": 1}
+    repaired = CountingAdapter(batch=4)
+    assert query_adapter(repaired, images, store) == RequestCounts(images=6, known=5, answered=1)
+    assert repaired.received == {b"bad": 1}
 
 
-def test_an_image_that_is_missing_or_changed_is_not_sent_and_fails_by_name(tmp_path: Path) -> None:
+def test_missing_or_changed_image_is_not_sent(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", ["a", "b", "c"])
     images[0].path.write_text("another picture")
     images[1].path.unlink()
     adapter = CountingAdapter(batch=3)
-    with Store(tmp_path / "responses.sqlite") as store:
-        assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=1, failed=2)
-        reasons = sorted(_failures(store, adapter, images))
+    assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=1, failed=2)
+    reasons = sorted(_failures(store, adapter, images))
     assert "0000.png was changed" in reasons[0]
     assert "0001.png cannot be read" in reasons[1]
     assert adapter.received == {b"c": 1}
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_a_classifier_that_cannot_be_used_stops_the_asking_with_its_message(tmp_path: Path, concurrency: int) -> None:
+def test_adapter_error_stops_the_query(tmp_path: Path, store: Store, concurrency: int) -> None:
     refused = threading.Event()
 
     def out_of_credit(batch: Sequence[bytes]) -> None:
@@ -89,18 +85,16 @@ def test_a_classifier_that_cannot_be_used_stops_the_asking_with_its_message(tmp_
             raise AdapterError("the account has no credit left: top it up")
         if int(batch[0]) > 3:
             refused.wait(10)
-            time.sleep(0.02)  # longer than it takes to see the refusal
+            time.sleep(0.02)  # enough for the other threads to learn of the refusal
 
     images = write_images(tmp_path / "images", [str(n) for n in range(40)])
-    adapter = CountingAdapter(concurrency=concurrency, fails=out_of_credit)
-    with Store(tmp_path / "responses.sqlite") as store:
-        with pytest.raises(AdapterError, match="top it up"):
-            query_adapter(adapter, images, store)
-        assert sum(adapter.received.values()) < 20
-        kept = len(_bodies(store, adapter, images))
-        assert kept >= 3
-        again = CountingAdapter()
-        assert query_adapter(again, images, store) == RequestCounts(images=40, known=kept, answered=40 - kept)
+    adapter = CountingAdapter(concurrency=concurrency, on_send=out_of_credit)
+    with pytest.raises(AdapterError, match="top it up"):
+        query_adapter(adapter, images, store)
+    assert sum(adapter.received.values()) < 20
+    known = len(_bodies(store, adapter, images))
+    assert known >= 3
+    assert query_adapter(CountingAdapter(), images, store) == RequestCounts(images=40, known=known, answered=40 - known)
 
 
 @pytest.mark.parametrize(
@@ -112,18 +106,17 @@ def test_a_classifier_that_cannot_be_used_stops_the_asking_with_its_message(tmp_
         (lambda images: [RawAnswer(body="{}")], "RawAnswer with bytes"),
     ],
 )
-def test_answers_that_break_the_contract_fail_by_name(
-    tmp_path: Path, answers: Callable[[Sequence[bytes]], list[RawAnswer]], message: str
+def test_invalid_answers_of_an_adapter_are_explained(
+    tmp_path: Path, store: Store, answers: Callable[[Sequence[bytes]], list[RawAnswer]], message: str
 ) -> None:
     images = write_images(tmp_path / "images", ["a"])
     adapter = CountingAdapter()
     adapter.send = answers  # type: ignore[method-assign]
-    with Store(tmp_path / "responses.sqlite") as store:
-        assert query_adapter(adapter, images, store) == RequestCounts(images=1, failed=1)
-        assert message in _failures(store, adapter, images)[0]
+    assert query_adapter(adapter, images, store) == RequestCounts(images=1, failed=1)
+    assert message in _failures(store, adapter, images)[0]
 
 
-def test_calls_run_at_once_up_to_the_declared_number(tmp_path: Path) -> None:
+def test_concurrent_calls_are_limited(tmp_path: Path, store: Store) -> None:
     running, most, lock = 0, 0, threading.Lock()
 
     def watch(_: Sequence[bytes]) -> None:
@@ -136,19 +129,16 @@ def test_calls_run_at_once_up_to_the_declared_number(tmp_path: Path) -> None:
             running -= 1
 
     images = write_images(tmp_path / "images", [str(n) for n in range(30)])
-    with Store(tmp_path / "responses.sqlite") as store:
-        assert query_adapter(CountingAdapter(concurrency=3, fails=watch), images, store).answered == 30
+    assert query_adapter(CountingAdapter(concurrency=3, on_send=watch), images, store).answered == 30
     assert most == 3
 
 
-def test_progress_counts_up_to_all(tmp_path: Path) -> None:
+def test_progress_counts_images(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
-    seen: list[RequestCounts] = []
-    with Store(tmp_path / "responses.sqlite") as store:
-        query_adapter(CountingAdapter(), images[:3], store)
-        query_adapter(CountingAdapter(batch=2), images, store, progress=seen.append)
-    assert [counts.done for counts in seen] == [3, 5, 7, 9, 10]
-    assert all(counts.images == 10 for counts in seen)
+    progress: list[RequestCounts] = []
+    query_adapter(CountingAdapter(), images[:3], store)
+    query_adapter(CountingAdapter(batch=2), images, store, progress=progress.append)
+    assert [(counts.done, counts.images) for counts in progress] == [(done, 10) for done in (3, 5, 7, 9, 10)]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -158,17 +148,17 @@ def test_progress_counts_up_to_all(tmp_path: Path) -> None:
     concurrency=st.sampled_from([1, 3]),
     stops=st.lists(st.integers(1, 4), max_size=3),
 )
-def test_interrupted_and_resumed_equals_uninterrupted(
+def test_resumed_query_resends_no_answered_image(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], batch: int, concurrency: int, stops: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
     images = write_images(folder / "images", texts)
-    straight = CountingAdapter()
-    with Store(folder / "straight.sqlite") as store:
-        query_adapter(straight, images, store)
-        expected = _bodies(store, straight, images)
+    uninterrupted = CountingAdapter()
+    with Store(folder / "uninterrupted.sqlite") as store:
+        query_adapter(uninterrupted, images, store)
+        expected = _bodies(store, uninterrupted, images)
 
-    received: list[bytes] = []
+    resent: list[bytes] = []
     with Store(folder / "resumed.sqlite") as store:
         for stop in [*stops, None]:
             calls = 0
@@ -179,14 +169,14 @@ def test_interrupted_and_resumed_equals_uninterrupted(
                 if stop is not None and calls >= stop:
                     raise AdapterError("stopped")
 
-            adapter = CountingAdapter(batch=batch, concurrency=concurrency, fails=stop_after)
+            adapter = CountingAdapter(batch=batch, concurrency=concurrency, on_send=stop_after)
             before = _bodies(store, adapter, images)
             try:
                 counts = query_adapter(adapter, images, store)
             except AdapterError:
                 continue
             finally:
-                received += [image for image in adapter.received if image in before.values()]
+                resent += [image for image in adapter.received if image in before.values()]
         assert counts.known + counts.answered == counts.images == len(set(texts))
         assert _bodies(store, adapter, images) == expected
-    assert received == []
+    assert resent == []

@@ -2,9 +2,10 @@ import json
 from pathlib import Path
 
 import pytest
-from counting import write_images
-from loopback import Loopback, LoopbackAdapter
+from counting_adapter import write_images
+from loopback_service import LoopbackAdapter, LoopbackService
 
+from adapters.answers import from_answer
 from adapters.base import AdapterError, RawAnswer
 from pipeline.querying.client import query_adapter
 from pipeline.querying.drift import drift_of, versions_in
@@ -24,33 +25,30 @@ def _sent(store: Store, adapter: LoopbackAdapter) -> list[Sentinel]:
     return store.sentinels(classifier=number)
 
 
-def test_the_panel_is_asked_at_start_middle_and_end_and_kept_apart(
-    tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]
-) -> None:
+def test_sentinels_are_sent_at_start_middle_and_end(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(20)])
-    with Loopback() as service:
+    with LoopbackService() as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
-        counts = query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
+        policy = CallPolicy(sentinels=panel)
+        counts = query_adapter(adapter, images, store, policy=policy)
         assert (counts.images, counts.answered, counts.calls) == (20, 20, 26)
         sent = _sent(store, adapter)
-        assert [(one.moment, one.image_sha256) for one in sent] == [
+        assert [(sentinel.moment, sentinel.image_sha256) for sentinel in sent] == [
             (moment, image.sha256) for moment in ("start", "middle", "end") for image in panel
         ]
         drift = drift_of(sent, parse=adapter.parse)
         assert drift == Drift(sentinels=2, answers=6, versions=["model_version=v1"])
-        assert query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel)).calls == 0, (
-            "nothing to ask, no panel"
-        )
+        assert query_adapter(adapter, images, store, policy=policy).calls == 0, "no new image, no sentinels"
         few = write_images(tmp_path / "few", [f"few {n}" for n in range(5)])
-        assert query_adapter(adapter, few, store, policy=CallPolicy(sentinels=panel)).calls == 5, "too few for a round"
+        assert query_adapter(adapter, few, store, policy=policy).calls == 5, "too few images for a round"
         more = write_images(tmp_path / "more", [f"more {n}" for n in range(6)])
-        query_adapter(adapter, more, store, policy=CallPolicy(sentinels=panel))
-        assert [one.round for one in _sent(store, adapter)] == [1] * 6 + [2] * 6
+        query_adapter(adapter, more, store, policy=policy)
+        assert [sentinel.round for sentinel in _sent(store, adapter)] == [1] * 6 + [2] * 6
 
 
-def test_a_change_of_version_in_the_middle_is_seen(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
+def test_version_change_is_detected(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
-    with Loopback() as service:
+    with LoopbackService() as service:
 
         def update(number: int, contents: list[bytes]) -> None:
             service.version = "v1" if number < 10 else "v2"
@@ -63,36 +61,32 @@ def test_a_change_of_version_in_the_middle_is_seen(tmp_path: Path, store: Store,
     assert drift.versions == ["model_version=v1", "model_version=v2"]
 
 
-def test_an_interrupted_round_is_continued(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
+def test_interrupted_round_is_continued(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(12)])
-    with Loopback(lambda number, _: "unauthorised" if number == 5 else None) as service:
+    with LoopbackService(lambda number, _: "unauthorised" if number == 5 else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
         with pytest.raises(AdapterError):
             query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
         query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
-        assert [one.moment for one in _sent(store, adapter)] == ["start"] * 2 + ["middle"] * 2 + ["end"] * 2
+        moments = [sentinel.moment for sentinel in _sent(store, adapter)]
+        assert moments == ["start"] * 2 + ["middle"] * 2 + ["end"] * 2
 
 
-def test_changed_scores_are_measured() -> None:
-    def answered(moment: str, score: float) -> Sentinel:
+def test_score_change_is_measured() -> None:
+    def sentinel(moment: str, score: float) -> Sentinel:
         body = json.dumps({"labels": [["a", score]]}).encode()
         return Sentinel(1, 1, moment, "image", RawAnswer(body))  # type: ignore[arg-type]
 
-    from adapters.answers import from_answer
-
-    drift = drift_of([answered("start", 0.5), answered("middle", 0.5), answered("end", 0.7)], parse=from_answer)
+    drift = drift_of([sentinel("start", 0.5), sentinel("middle", 0.5), sentinel("end", 0.7)], parse=from_answer)
     assert drift.changed == ["image: answer at the end of round 1"]
     assert drift.largest_score_change == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"labels": [["a", NaN]]}'])
-def test_a_reply_without_labels_is_no_drift(body: bytes) -> None:
-    from adapters.answers import from_answer
-
-    good = RawAnswer(b'{"labels": [["a", 0.5]]}')
-    sentinels = [Sentinel(1, 1, moment, "image", one) for moment, one in (("start", good), ("end", RawAnswer(body)))]  # type: ignore[arg-type]
-    drift = drift_of(sentinels, parse=from_answer)
-    assert drift == Drift(sentinels=1, answers=1)
+def test_unreadable_answer_is_not_drift(body: bytes) -> None:
+    answers = {"start": RawAnswer(b'{"labels": [["a", 0.5]]}'), "end": RawAnswer(body)}
+    sentinels = [Sentinel(1, 1, moment, "image", answer) for moment, answer in answers.items()]  # type: ignore[arg-type]
+    assert drift_of(sentinels, parse=from_answer) == Drift(sentinels=1, answers=1)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +100,5 @@ def test_a_reply_without_labels_is_no_drift(body: bytes) -> None:
         (b"[" * 100_000, []),
     ],
 )
-def test_versions_are_found_where_services_put_them(body: bytes, versions: list[str]) -> None:
+def test_versions_are_read_from_answers_of_vendors(body: bytes, versions: list[str]) -> None:
     assert list(versions_in(RawAnswer(body))) == versions

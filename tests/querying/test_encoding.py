@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -15,7 +14,7 @@ from pipeline.querying.requests import ImageRef
 
 
 def write_photo(folder: Path, photo: str, *, size: tuple[int, int], steps: int = 3, seed: int = 0) -> list[ImageRef]:
-    """Write steps that differ in a few pixels, as counterfactuals do."""
+    """Write steps of a sweep, which differ in a few pixels."""
     folder.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
     versions = []
@@ -31,12 +30,7 @@ def write_photo(folder: Path, photo: str, *, size: tuple[int, int], steps: int =
     return versions
 
 
-def sent_files(versions: Sequence[ImageRef], limits: Limits, folder: Path) -> list[Path]:
-    found = prepare(versions, limits, folder=folder)
-    return [path for version in versions if (path := found[version.sha256].path) is not None]
-
-
-def test_what_fits_is_sent_as_it_is(tmp_path: Path) -> None:
+def test_images_within_the_limits_are_sent_unchanged(tmp_path: Path) -> None:
     versions = write_photo(tmp_path / "in", "a", size=(100, 120))
     assert prepare(versions, Limits(), folder=tmp_path / "sent") == {}
     assert prepare(versions, Limits(min_side=80, max_bytes=10**6), folder=tmp_path / "sent") == {}
@@ -54,7 +48,7 @@ def test_what_fits_is_sent_as_it_is(tmp_path: Path) -> None:
         Limits(min_side=224, max_bytes=60_000, max_pixels=10**6, formats=("jpeg",)),
     ],
 )
-def test_all_steps_are_encoded_in_the_same_way_until_they_fit(tmp_path: Path, limits: Limits) -> None:
+def test_all_steps_are_encoded_alike_within_the_limits(tmp_path: Path, limits: Limits) -> None:
     versions = write_photo(tmp_path / "in", "a", size=(100, 120))
     fits = write_photo(tmp_path / "in", "b", size=(100, 120), seed=1)
     found = prepare(versions, limits, folder=tmp_path / "sent")
@@ -70,13 +64,12 @@ def test_all_steps_are_encoded_in_the_same_way_until_they_fit(tmp_path: Path, li
             assert not image.getexif()
     assert len(sizes) == 1
     again = prepare([*versions, *fits], limits, folder=tmp_path / "sent", answered={v.sha256 for v in fits})
-    assert again == found, "the same is sent another time"
-    assert prepare(versions, limits, folder=tmp_path / "elsewhere")[versions[0].sha256].sha256 == (
-        found[versions[0].sha256].sha256
-    )
+    assert again == found, "a second query sends the same files"
+    elsewhere, key = prepare(versions, limits, folder=tmp_path / "elsewhere"), versions[0].sha256
+    assert elsewhere[key].sha256 == found[key].sha256
 
 
-def test_one_step_that_does_not_fit_changes_all(tmp_path: Path) -> None:
+def test_one_step_beyond_the_limits_re_encodes_all(tmp_path: Path) -> None:
     versions = write_photo(tmp_path / "in", "a", size=(60, 60), steps=2)
     flat = BytesIO()
     Image.new("RGB", (60, 60)).save(flat, "PNG")
@@ -85,10 +78,11 @@ def test_one_step_that_does_not_fit_changes_all(tmp_path: Path) -> None:
     versions.append(ImageRef(sha256(flat.getvalue()).hexdigest(), path, "a"))
     limits = Limits(max_bytes=8000)
     assert misfit(path, limits) is None
-    assert len(sent_files(versions, limits, tmp_path / "sent")) == 3
+    prepared = prepare(versions, limits, folder=tmp_path / "sent")
+    assert all(prepared[version.sha256].path is not None for version in versions)
 
 
-def test_what_cannot_fit_is_left_out_by_name(tmp_path: Path) -> None:
+def test_images_that_cannot_fit_are_excluded_with_a_reason(tmp_path: Path) -> None:
     narrow = write_photo(tmp_path / "in", "narrow", size=(400, 10))
     found = prepare(narrow, Limits(min_side=100, max_pixels=10_000), folder=tmp_path / "sent")
     assert {sent.sha256 for sent in found.values()} == {None}
@@ -103,9 +97,7 @@ def test_what_cannot_fit_is_left_out_by_name(tmp_path: Path) -> None:
     min_side=st.none() | st.integers(1, 300),
     max_pixels=st.none() | st.integers(1000, 10**7),
 )
-def test_every_recipe_keeps_the_limits_of_size(
-    width: int, height: int, min_side: int | None, max_pixels: int | None
-) -> None:
+def test_every_encoding_keeps_the_limits(width: int, height: int, min_side: int | None, max_pixels: int | None) -> None:
     limits = Limits(min_side=min_side, max_pixels=max_pixels)
     for encoding in encodings(width, height, limits):
         assert min(width, height) * encoding.scale >= (min_side or 1) - 1e-6

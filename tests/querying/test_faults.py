@@ -1,4 +1,4 @@
-"""Failures of a service: each image is answered or fails by name, and none is paid for twice."""
+"""Failures of a service: every image is answered or has a reason, and repeated charges are reported."""
 
 import threading
 from collections import Counter
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from counting import CountingAdapter, write_images
-from loopback import KEY, Loopback, LoopbackAdapter, score_of
+from counting_adapter import CountingAdapter, write_images
+from loopback_service import KEY, LoopbackAdapter, LoopbackService, score_of
 
 from adapters.base import AdapterError, RawAnswer
 from pipeline.querying.client import query_adapter
@@ -26,7 +26,7 @@ KINDS = (
     *("429", "500", "503", "drop", "slow", "malformed", "html", "missing", "nan", "range", "redirect", "refusal"),
     "throttle",
 )
-# Answers that hold no labels: they may have been charged for, and another try may give good ones.
+# Replies without labels, which may have been charged and are requested again.
 UNREADABLE = {
     "malformed": "not an answer",
     "html": "not an answer",
@@ -49,34 +49,32 @@ def outcomes_of(adapter: LoopbackAdapter, images: list[ImageRef], store: Store) 
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_every_fifth_request_fails_somehow(tmp_path: Path, store: Store, concurrency: int) -> None:
+def test_every_image_is_answered_or_reported_despite_faults(tmp_path: Path, store: Store, concurrency: int) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(150)])
-    went_wrong: dict[bytes, str] = {}
+    faults: dict[bytes, str] = {}
     kinds = cycle(KINDS)
 
     def fault(number: int, contents: list[bytes]) -> str | None:
-        kind = next(kinds) if number % 5 == 0 and contents[0] not in went_wrong else None
+        kind = next(kinds) if number % 5 == 0 and contents[0] not in faults else None
         if kind in UNREADABLE or kind == "redirect":
-            went_wrong[contents[0]] = kind
+            faults[contents[0]] = kind
         return kind
 
-    with Loopback(fault) as service:
+    with LoopbackService(fault) as service:
         adapter = LoopbackAdapter(service.url, concurrency=concurrency)
         counts = query_adapter(adapter, images, store, policy=QUICK)
         assert counts.answered + counts.failed == counts.images == 150
         found = outcomes_of(adapter, images, store)
-        texts = {image.path.read_bytes(): image.sha256 for image in images}
-        assert set(went_wrong.values()) == {*UNREADABLE, "redirect"}
-        redirected = [text for text, kind in went_wrong.items() if kind == "redirect"]
-        for text in redirected:
-            status, reason = found[texts[text]]
+        assert set(faults.values()) == {*UNREADABLE, "redirect"}
+        redirected = [image.sha256 for image in images if faults.get(image.path.read_bytes()) == "redirect"]
+        for status, reason in (found[sha256] for sha256 in redirected):
             assert status == "failed"
             assert "redirected" in str(reason)
         assert sum(status == "ok" for status, _ in found.values()) == 150 - len(redirected)
         assert_reported(service, store, adapter)
         assert not service.received["a redirect was followed"]
 
-        # Only what has no answer is sent again.
+        # The next query sends only images without an answer.
         service.fault = lambda number, contents: None
         before = service.billed.copy()
         counts = query_adapter(adapter, images, store, policy=QUICK)
@@ -85,19 +83,17 @@ def test_every_fifth_request_fails_somehow(tmp_path: Path, store: Store, concurr
         assert_reported(service, store, adapter)
 
 
-def assert_reported(service: Loopback, store: Store, adapter: LoopbackAdapter) -> None:
-    """Charges beyond one answer per image are reported as possibly billed."""
+def assert_reported(service: LoopbackService, store: Store, adapter: LoopbackAdapter) -> None:
+    """Assert that charges beyond one per image are reported as possibly billed."""
     reported = Counter(store.possibly_billed(classifier=store.number_of(adapter)))
     for image, times in service.billed.items():
         assert times - 1 <= reported[image]
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_an_image_without_a_readable_answer_fails_by_name_and_is_not_paid_for_again(
-    tmp_path: Path, store: Store, kind: str
-) -> None:
+def test_unreadable_answer_is_reported_and_not_paid_for_again(tmp_path: Path, store: Store, kind: str) -> None:
     images = write_images(tmp_path / "images", ["good", "bad"])
-    with Loopback(lambda _, contents: kind if b"bad" in contents else None) as service:
+    with LoopbackService(lambda _, contents: kind if b"bad" in contents else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
         counts = query_adapter(adapter, images, store, policy=QUICK)
         assert (counts.answered, counts.unreadable, counts.failed) == (1, 1, 0)
@@ -109,9 +105,9 @@ def test_an_image_without_a_readable_answer_fails_by_name_and_is_not_paid_for_ag
         assert query_adapter(adapter, images, store, policy=QUICK).calls == 0
 
 
-def test_one_bad_reply_to_a_batch_loses_none_of_its_images(tmp_path: Path, store: Store) -> None:
+def test_malformed_batch_reply_loses_no_image(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(16)])
-    with Loopback(lambda number, _: "malformed" if number == 1 else None) as service:
+    with LoopbackService(lambda number, _: "malformed" if number == 1 else None) as service:
         adapter = LoopbackAdapter(service.url, batch=16)
         assert query_adapter(adapter, images, store, policy=QUICK).answered == 16
         assert all(status == "ok" for status, _ in outcomes_of(adapter, images, store).values())
@@ -119,7 +115,7 @@ def test_one_bad_reply_to_a_batch_loses_none_of_its_images(tmp_path: Path, store
 
 
 @pytest.mark.parametrize("status", [204, 206])
-def test_a_success_without_a_whole_reply_is_no_answer(tmp_path: Path, store: Store, status: int) -> None:
+def test_incomplete_success_is_retried(tmp_path: Path, store: Store, status: int) -> None:
     class Partial(CountingAdapter):
         def send(self, contents: Sequence[bytes]) -> list[RawAnswer]:
             whole = super().send(contents)
@@ -131,9 +127,9 @@ def test_a_success_without_a_whole_reply_is_no_answer(tmp_path: Path, store: Sto
     assert (counts.answered, counts.calls) == (1, 2)
 
 
-def test_the_raw_bytes_of_what_nobody_can_read_are_kept(tmp_path: Path, store: Store) -> None:
+def test_unreadable_reply_is_stored(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", ["a"])
-    with Loopback(lambda number, _: "html") as service:
+    with LoopbackService(lambda number, _: "html") as service:
         adapter = LoopbackAdapter(service.url)
         query_adapter(adapter, images, store, policy=QUICK)
     key = key_maker(adapter)
@@ -143,9 +139,9 @@ def test_the_raw_bytes_of_what_nobody_can_read_are_kept(tmp_path: Path, store: S
     assert "date" in answer.headers
 
 
-def test_a_partial_batch_asks_only_for_what_failed_and_keeps_the_reply_once(tmp_path: Path, store: Store) -> None:
+def test_partial_batch_resends_only_failed_images(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", list("abcd"))
-    with Loopback(lambda number, _: "partial" if number == 1 else None) as service:
+    with LoopbackService(lambda number, _: "partial" if number == 1 else None) as service:
         adapter = LoopbackAdapter(service.url, batch=4)
         counts = query_adapter(adapter, images, store, policy=QUICK)
         assert (counts.answered, counts.calls, counts.repeated) == (4, 2, 3)
@@ -161,28 +157,28 @@ def test_a_partial_batch_asks_only_for_what_failed_and_keeps_the_reply_once(tmp_
     assert replies == 2
 
 
-def test_an_image_that_the_service_refuses_does_not_take_its_batch_with_it(tmp_path: Path, store: Store) -> None:
+def test_refused_image_fails_alone(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", ["a", "bad", "c", "d"])
-    with Loopback(lambda _, contents: "never" if b"bad" in contents else None) as service:
+    with LoopbackService(lambda _, contents: "never" if b"bad" in contents else None) as service:
         counts = query_adapter(LoopbackAdapter(service.url, batch=4), images, store, policy=QUICK)
         assert (counts.answered, counts.failed) == (3, 1)
         assert service.received[images[1].sha256] == 2
 
 
-def test_attempts_are_bounded(tmp_path: Path, store: Store) -> None:
+def test_attempts_are_limited(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", ["good", "bad"])
-    with Loopback(lambda _, contents: "500" if b"bad" in contents else None) as service:
-        manner = CallPolicy(retry=RetryPolicy(attempts=4, first=0.001))
+    with LoopbackService(lambda _, contents: "500" if b"bad" in contents else None) as service:
+        policy = CallPolicy(retry=RetryPolicy(attempts=4, first=0.001))
         adapter = LoopbackAdapter(service.url)
-        counts = query_adapter(adapter, images, store, policy=manner)
+        counts = query_adapter(adapter, images, store, policy=policy)
         assert (counts.answered, counts.failed) == (1, 1)
         assert service.received[images[1].sha256] == 4
         assert "HTTP 500" in str(outcomes_of(adapter, images, store)[images[1].sha256][1])
 
 
-def test_a_service_that_is_down_is_given_up_by_name_and_the_others_go_on(tmp_path: Path, store: Store) -> None:
+def test_service_that_is_down_does_not_stop_the_others(tmp_path: Path, store: Store) -> None:
     images = tuple(write_images(tmp_path / "images", [str(n) for n in range(60)]))
-    with Loopback(lambda *_: "503") as down, Loopback() as fine:
+    with LoopbackService(lambda *_: "503") as down, LoopbackService() as fine:
         broken = LoopbackAdapter(down.url, name="broken", concurrency=4)
         works = LoopbackAdapter(fine.url, name="works", concurrency=4)
         local = CountingAdapter()
@@ -201,19 +197,17 @@ def test_a_service_that_is_down_is_given_up_by_name_and_the_others_go_on(tmp_pat
         assert query_adapter(broken, images, store, policy=QUICK).answered == 60, "the next run continues"
 
 
-def test_a_service_that_comes_back_is_asked_to_the_end(tmp_path: Path, store: Store) -> None:
+def test_service_that_recovers_answers_all_images(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(60)])
-    with Loopback(lambda number, _: "503" if 10 < number <= 21 else None) as service:
+    with LoopbackService(lambda number, _: "503" if 10 < number <= 21 else None) as service:
         counts = query_adapter(LoopbackAdapter(service.url, concurrency=2), images, store, policy=QUICK)
         assert (counts.answered, counts.stopped) == (60, None)
 
 
-def test_a_wrong_key_stops_its_classifier_at_once_and_says_what_to_do(
-    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_key_stops_only_its_classifier(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "planted-secret-123")
     images = tuple(write_images(tmp_path / "images", [str(n) for n in range(40)]))
-    with Loopback(lambda *_: "unauthorised") as locked, Loopback() as fine:
+    with LoopbackService(lambda *_: "unauthorised") as locked, LoopbackService() as fine:
         outcomes = run_adapters(
             [
                 AdapterCalls(LoopbackAdapter(locked.url, name="locked"), images, QUICK),
@@ -229,9 +223,9 @@ def test_a_wrong_key_stops_its_classifier_at_once_and_says_what_to_do(
             query_adapter(LoopbackAdapter(locked.url, name="locked"), images, store, policy=QUICK)
 
 
-def test_calls_beyond_the_allowed_ones_are_not_made_even_to_try_again(tmp_path: Path, store: Store) -> None:
+def test_retries_count_against_max_calls(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
-    with Loopback(lambda number, _: "500" if number % 2 else None) as service:
+    with LoopbackService(lambda number, _: "500" if number % 2 else None) as service:
         counts = query_adapter(
             LoopbackAdapter(service.url, concurrency=1), images, store, policy=CallPolicy(budget=Budget(10))
         )
@@ -240,25 +234,25 @@ def test_calls_beyond_the_allowed_ones_are_not_made_even_to_try_again(tmp_path: 
         assert counts.answered + counts.failed + counts.not_sent == 10
 
 
-def test_answers_that_are_lost_may_be_charged_and_count_against_the_allowed_cost(tmp_path: Path, store: Store) -> None:
+def test_lost_answers_count_against_max_cost(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
-    with Loopback(lambda number, _: "drop" if number % 2 else None) as service:
-        manner = CallPolicy(retry=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.0))
-        counts = query_adapter(LoopbackAdapter(service.url, concurrency=1), images, store, policy=manner)
+    with LoopbackService(lambda number, _: "drop" if number % 2 else None) as service:
+        policy = CallPolicy(retry=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.0))
+        counts = query_adapter(LoopbackAdapter(service.url, concurrency=1), images, store, policy=policy)
         assert len(service.times) == 10
         assert "--max-cost" in str(counts.stopped)
         assert counts.answered + counts.failed + counts.not_sent == 10
 
 
-def test_threads_that_wait_for_their_turn_hold_no_budget(tmp_path: Path, store: Store) -> None:
+def test_waiting_threads_reserve_no_budget(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(12)])
-    with Loopback(lambda number, _: "500" if number % 3 == 0 else None) as service:
+    with LoopbackService(lambda number, _: "500" if number % 3 == 0 else None) as service:
         policy = CallPolicy(retry=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.2), rate=100.0, concurrency=16)
         counts = query_adapter(LoopbackAdapter(service.url), images, store, policy=policy)
         assert (counts.answered, counts.stopped) == (12, None)
 
 
-def test_only_what_was_sent_is_possibly_billed(tmp_path: Path, store: Store) -> None:
+def test_unsent_requests_are_not_possibly_billed(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(20)])
     stopped = threading.Event()
 
@@ -266,7 +260,7 @@ def test_only_what_was_sent_is_possibly_billed(tmp_path: Path, store: Store) -> 
         if number == 2:
             stopped.set()
 
-    with Loopback(stop) as service:
+    with LoopbackService(stop) as service:
         adapter = LoopbackAdapter(service.url, rate=20.0)
         counts = query_adapter(adapter, images, store, policy=QUICK, stopped=stopped)
         (intents,) = store._connection.execute("SELECT count(*) FROM intents").fetchone()
@@ -274,29 +268,29 @@ def test_only_what_was_sent_is_possibly_billed(tmp_path: Path, store: Store) -> 
         assert store.possibly_billed(classifier=store.number_of(adapter)) == []
 
 
-def test_what_is_refused_is_not_charged_and_an_exact_budget_is_enough(tmp_path: Path, store: Store) -> None:
+def test_failed_requests_do_not_use_the_budget(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
-    with Loopback(lambda number, _: "500" if number % 2 else None) as service:
-        manner = CallPolicy(retry=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.0))
-        counts = query_adapter(LoopbackAdapter(service.url, concurrency=4), images, store, policy=manner)
+    with LoopbackService(lambda number, _: "500" if number % 2 else None) as service:
+        policy = CallPolicy(retry=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.0))
+        counts = query_adapter(LoopbackAdapter(service.url, concurrency=4), images, store, policy=policy)
         assert (counts.answered, counts.stopped) == (10, None)
 
 
 @pytest.mark.parametrize("fault", ["html", "missing", "nan"])
-def test_a_service_whose_answers_hold_no_labels_is_not_paid_for_ever(tmp_path: Path, store: Store, fault: str) -> None:
+def test_service_without_readable_answers_is_given_up(tmp_path: Path, store: Store, fault: str) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(60)])
-    manner = CallPolicy(retry=RetryPolicy(first=0.01), breaker=BreakerPolicy(never_in_a_row=20))
-    with Loopback(lambda number, _: fault) as service:
-        counts = query_adapter(LoopbackAdapter(service.url, concurrency=1), images, store, policy=manner)
+    policy = CallPolicy(retry=RetryPolicy(first=0.01), breaker=BreakerPolicy(never_in_a_row=20))
+    with LoopbackService(lambda number, _: fault) as service:
+        counts = query_adapter(LoopbackAdapter(service.url, concurrency=1), images, store, policy=policy)
         assert len(service.times) == 20
         assert counts.answered == 0
         assert "20 requests in a row failed, the last with: an answer without labels" in str(counts.stopped)
         assert counts.not_sent + counts.failed + counts.unreadable == 60
 
 
-def test_throttling_slows_down_and_is_no_failure(tmp_path: Path, store: Store) -> None:
+def test_throttling_is_not_a_failure(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(80)])
-    with Loopback(lambda number, _: "429" if number in range(20, 26) else None) as service:
+    with LoopbackService(lambda number, _: "429" if number in range(20, 26) else None) as service:
         counts = query_adapter(LoopbackAdapter(service.url, rate=300), images, store, policy=QUICK)
         assert counts == RequestCounts(images=80, answered=80)
         assert counts.throttled == 6

@@ -1,4 +1,4 @@
-"""All services behind a proxy that spoils 24 % of the replies: a run's tables are the same as without faults."""
+"""All remote adapters behind a proxy that corrupts 24 % of the replies."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -71,7 +71,7 @@ def query(run: Run, adapters: list[Adapter], *, max_cost: float | None = None, a
     query_stage(audit, "v", adapters, retry="failed" if again else None)
 
 
-def outcomes(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read the tables of answers and labels, sorted by all columns."""
     return tuple(
         frame.sort_values([*frame.columns]).reset_index(drop=True)
@@ -84,7 +84,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.querying.plan.RetryPolicy", QuickRetry)
 
 
-def test_nothing_is_lost_paid_beyond_the_cap_or_kept_of_the_keys(tmp_path: Path) -> None:
+def test_corrupted_replies_change_no_table_and_exceed_no_cost_limit(tmp_path: Path) -> None:
     clean, faulty = (unqueried_run(tmp_path / name, side=96) for name in ("clean", "faulty"))
     with services(0.0) as (adapters, proxies):
         query(clean, adapters)
@@ -98,20 +98,20 @@ def test_nothing_is_lost_paid_beyond_the_cap_or_kept_of_the_keys(tmp_path: Path)
         query(faulty, adapters, max_cost=cap)
         assert billed() <= cap + 1e-9
         for _ in range(4):
-            if faulty.record.stages["query"].state == "done" and not without_labels(faulty):
+            if faulty.record.stages["query"].state == "done" and not unlabelled(faulty):
                 break
             query(faulty, adapters, max_cost=2 * cap, again=True)
         assert billed() <= 2 * cap + 1e-9
         faults = {fault for proxy in proxies for fault in proxy.faults}
     assert faults == {"", *BEFORE, *AFTER}, "every fault occurred"
-    for expected, found in zip(outcomes(clean), outcomes(faulty), strict=True):
+    for expected, found in zip(tables(clean), tables(faulty), strict=True):
         pd.testing.assert_frame_equal(expected, found)
-    assert (outcomes(faulty)[0]["status"] == "ok").sum() == PHOTOS * STEPS * len(adapters)
+    assert (tables(faulty)[0]["status"] == "ok").sum() == PHOTOS * STEPS * len(adapters)
     secrets = [*KEYS.values(), *(secret for cloud in CLOUDS.values() for secret in cloud.secrets)]
     for path in faulty.folder.rglob("*"):
         content = path.read_bytes() if path.is_file() else b""
         assert not [secret for secret in secrets if secret.encode() in content], path
 
 
-def without_labels(run: Run) -> int:
+def unlabelled(run: Run) -> int:
     return sum(account.without_labels for account in run.record.query.values())

@@ -1,4 +1,4 @@
-"""A chat model describes photos: its words become labels, and stored answers are parsed again for other concepts."""
+"""A chat model describes photos, and its stored descriptions are labelled again with other concepts."""
 
 from fakes.chat_service import completion
 from fakes.http_server import FakeServer
@@ -19,7 +19,7 @@ def describe(request):
     )
 
 
-def test_words_become_labels_and_other_concepts_send_nothing(run: Run, monkeypatch, tmp_path) -> None:
+def test_other_concepts_relabel_stored_descriptions(run: Run, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
     words = [
         "--adapter-option",

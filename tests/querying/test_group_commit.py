@@ -14,7 +14,7 @@ def connection(tmp_path: Path) -> sqlite3.Connection:
     return opened
 
 
-def test_writes_that_wait_share_a_transaction_and_one_that_fails_is_alone(connection: sqlite3.Connection) -> None:
+def test_waiting_writes_share_a_transaction_and_fail_alone(connection: sqlite3.Connection) -> None:
     lock = threading.RLock()
     commit = GroupCommit(connection, lock)
     commits: list[str] = []
@@ -42,7 +42,7 @@ def test_writes_that_wait_share_a_transaction_and_one_that_fails_is_alone(connec
     assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (50,)
 
 
-def test_a_write_is_there_for_others_when_its_call_returns(connection: sqlite3.Connection, tmp_path: Path) -> None:
+def test_write_is_visible_to_others_when_its_call_returns(connection: sqlite3.Connection, tmp_path: Path) -> None:
     commit = GroupCommit(connection, threading.RLock())
     commit(lambda opened: opened.execute("INSERT INTO numbers VALUES (7)"))
     with sqlite3.connect(tmp_path / "file.sqlite") as other:

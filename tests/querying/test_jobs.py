@@ -1,4 +1,4 @@
-"""Images in jobs that are answered later: nothing is paid twice or lost, whatever happens in between."""
+"""Images that are sent as batch jobs and answered later."""
 
 import threading
 from collections.abc import Iterator
@@ -38,8 +38,8 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[BatchService]:
-    with BatchService(SECRET) as serving:
-        yield serving
+    with BatchService(SECRET) as service:
+        yield service
 
 
 def adapter_of(server: BatchService, *, batch: bool = True, **options: object) -> OpenAI:
@@ -47,16 +47,16 @@ def adapter_of(server: BatchService, *, batch: bool = True, **options: object) -
     return make_adapter("openai", **given | options)
 
 
-def settings(**query: object) -> Settings:
-    return load_settings(given={"query": {"price": {"openai": PRICE}, **query}}, environment={})
+def settings(**options: object) -> Settings:
+    return load_settings(given={"query": {"price": {"openai": PRICE}, **options}}, environment={})
 
 
-def ask(run: Run, adapter: OpenAI, **query: object) -> None:
-    query_stage(Audit(run, settings(**query), (), consent=lambda plan: True), "v", [adapter])
+def query(run: Run, adapter: OpenAI, **options: object) -> None:
+    query_stage(Audit(run, settings(**options), (), consent=lambda plan: True), "v", [adapter])
 
 
-def ask_until_sent(run: Run, server: BatchService, adapter: OpenAI) -> None:
-    """Query, and stop as Ctrl-C does once the batch is created on the server."""
+def interrupt_query(run: Run, server: BatchService, adapter: OpenAI) -> None:
+    """Query, and stop as Ctrl-C does once the server has created the batch."""
     stopped = threading.Event()
     server.stalled = True
 
@@ -84,14 +84,12 @@ def labels_of(run: Run) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("options", [{}, {"order": "drawn", "repeats": 3}, {"logprobs": True}])
-def test_a_batch_gives_the_labels_that_calls_give_and_is_deleted_there(
-    run: Run, server: BatchService, options: dict[str, object]
-) -> None:
-    ask(run, adapter_of(server, **options))
+def test_batch_and_calls_give_the_same_labels(run: Run, server: BatchService, options: dict[str, object]) -> None:
+    query(run, adapter_of(server, **options))
     by_batch = labels_of(run)
     assert len(server.batches) == 1
     assert set(server.billed.values()) == {1}
-    assert server.files == {}, "the images do not stay with the service"
+    assert server.files == {}, "the images are deleted from the service"
     account = run.record.query["openai"]
     assert (account.ok, account.waiting, account.not_asked, account.calls) == (12, 0, 0, 1)
 
@@ -99,17 +97,15 @@ def test_a_batch_gives_the_labels_that_calls_give_and_is_deleted_there(
     run.note(query={})
     with Store(run.path("responses.sqlite")), pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "_answer", server._chat)
-        ask(run, adapter_of(server, batch=False, **options))
+        query(run, adapter_of(server, batch=False, **options))
     assert labels_of(run) == by_batch
 
 
-def test_what_was_sent_before_ctrl_c_is_fetched_by_a_later_command_and_paid_once(
-    run: Run, server: BatchService
-) -> None:
-    ask_until_sent(run, server, adapter_of(server))
+def test_interrupted_batch_is_fetched_later_and_paid_once(run: Run, server: BatchService) -> None:
+    interrupt_query(run, server, adapter_of(server))
     plan = plan_of_run(run, [adapter_of(server)], settings())
     assert (plan.adapters[0].waiting, plan.adapters[0].to_send, plan.calls, plan.usd) == (12, 0, 0, 0)
-    assert plan.spent == pytest.approx(12 * PRICE / 1000), "the cap of the run counts what waits"
+    assert plan.spent == pytest.approx(12 * PRICE / 1000), "waiting images count against the cost limit"
     server.stalled = False
     query_stage(Audit(run, settings(), (), consent=lambda plan: False), "v", [adapter_of(server)])
     assert len(server.batches) == 1
@@ -118,19 +114,19 @@ def test_what_was_sent_before_ctrl_c_is_fetched_by_a_later_command_and_paid_once
     assert run.record.query["openai"].usd_so_far == pytest.approx(12 * PRICE / 1000)
 
 
-def test_status_says_what_waits(run: Run, server: BatchService) -> None:
-    ask(run, adapter_of(server, model="seer", prompt="another"))
-    ask_until_sent(run, server, adapter_of(server))
+def test_status_counts_waiting_images(run: Run, server: BatchService) -> None:
+    query(run, adapter_of(server, model="seer", prompt="another"))
+    interrupt_query(run, server, adapter_of(server))
     facts = summary(run.folder)["query"]["openai"]
     assert (facts["waiting"], facts["without_outcome"]) == (12, 0)
     assert "12 in jobs without answers yet" in account_words(facts)
 
 
-@pytest.mark.parametrize("kept", ["nothing", "the reply that was lost"])
-def test_a_batch_whose_creation_was_answered_by_nothing_is_found_again(
-    run: Run, server: BatchService, kept: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lost", ["by the client", "by the network"])
+def test_batch_with_lost_creation_reply_is_found_again(
+    run: Run, server: BatchService, lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if kept == "nothing":  # the process dies between the service's reply and its keeping
+    if lost == "by the client":  # the process dies before it stores the reply
 
         def die(*_: object) -> None:
             raise KeyboardInterrupt
@@ -138,138 +134,121 @@ def test_a_batch_whose_creation_was_answered_by_nothing_is_found_again(
         with monkeypatch.context() as patch:
             patch.setattr(Store, "name_job", die)
             with pytest.raises(KeyboardInterrupt):
-                ask(run, adapter_of(server))
+                query(run, adapter_of(server))
     else:
         server.lose = 1
-    ask(run, adapter_of(server))
+    query(run, adapter_of(server))
     assert len(server.batches) == 1
     assert set(server.billed.values()) == {1}
     assert run.record.query["openai"].ok == 12
 
 
 @pytest.mark.parametrize(("status", "ok"), [("expired", 12), ("cancelled", 5)])
-def test_what_a_batch_did_not_answer_is_sent_again_unless_it_was_cancelled(
-    run: Run, server: BatchService, status: str, ok: int
-) -> None:
+def test_unanswered_images_are_resent_unless_cancelled(run: Run, server: BatchService, status: str, ok: int) -> None:
     server.results = [BatchResult(status, answered=5)]
-    ask(run, adapter_of(server))
+    query(run, adapter_of(server))
     account = run.record.query["openai"]
     assert account.ok == ok
     assert set(server.billed.values()) == {1}
-    assert account.possibly_billed is not None
-    assert account.possibly_billed.intents == 0, "what was not answered is not charged for"
+    assert account.possibly_billed.intents == 0, "unanswered images are not charged"
     if status == "cancelled":
         assert "batch_1 was cancelled" in account.reasons[0].reason
-        ask(run, adapter_of(server))
+        query(run, adapter_of(server))
         assert run.record.query["openai"].ok == 12
 
 
-def test_a_batch_that_fails_says_why(run: Run, server: BatchService) -> None:
+def test_failed_batch_states_the_reason(run: Run, server: BatchService) -> None:
     server.results = [BatchResult("failed", errors=[{"code": "invalid_model", "message": "No batches for this model"}])]
-    ask(run, adapter_of(server))
+    query(run, adapter_of(server))
     assert run.record.query["openai"].reasons[0].reason == "batch_1 failed: No batches for this model"
 
 
-def test_one_refused_question_costs_only_its_own_image(run: Run, server: BatchService) -> None:
+def test_refused_question_fails_only_its_image(run: Run, server: BatchService) -> None:
     server.results = [BatchResult(refused=frozenset({3}))]
-    ask(run, adapter_of(server))
+    query(run, adapter_of(server))
     account = run.record.query["openai"]
     assert (account.ok, account.without_labels) == (11, 1)
     assert "this picture is refused" in account.reasons[0].reason
     assert len(server.batches) == 1
 
 
-def test_a_file_of_results_that_came_in_pieces_is_read_again(run: Run, server: BatchService) -> None:
-    cut = {"broken": 3, "page": 3, "cut": 3, "empty": 3}
-
-    def fault(number: int) -> str | Response | None:
-        asked = server.requests[-1]
-        if asked.method != "GET":
-            return None
-        kind = next((kind for kind, left in cut.items() if left), None)
-        if kind is not None:
-            cut[kind] -= 1
-        return kind
-
-    server.fault = fault
-    ask(run, adapter_of(server))
+def test_truncated_result_file_is_downloaded_again(run: Run, server: BatchService) -> None:
+    faults = iter([kind for kind in ("broken", "page", "cut", "empty") for _ in range(3)])
+    server.fault = lambda number: next(faults, None) if server.requests[-1].method == "GET" else None
+    query(run, adapter_of(server))
     assert run.record.query["openai"].ok == 12
     assert set(server.billed.values()) == {1}
 
 
-def test_a_service_that_says_nothing_of_a_batch_for_long_is_left_with_it(run: Run, server: BatchService) -> None:
+def test_unresponsive_batch_is_left_for_the_next_command(run: Run, server: BatchService) -> None:
     server.fault = lambda number: "broken" if server.requests[-1].method == "GET" else None
-    ask(run, adapter_of(server), patience=0.1)
+    query(run, adapter_of(server), patience=0.1)
     account = run.record.query["openai"]
     assert (account.ok, account.waiting) == (0, 12)
     assert "the same command checks the job again" in str(account.stopped)
     server.fault = lambda number: None
-    ask(run, adapter_of(server))
+    query(run, adapter_of(server))
     assert run.record.query["openai"].ok == 12
     assert len(server.batches) == 1
 
 
-def test_a_key_that_was_changed_meanwhile_loses_no_batch(
-    run: Run, server: BatchService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask_until_sent(run, server, adapter_of(server))
+def test_changed_key_loses_no_batch(run: Run, server: BatchService, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_query(run, server, adapter_of(server))
     with monkeypatch.context() as patch:
         patch.setenv(KEY, "another-key")
         with pytest.raises(AdapterError, match=f"check the key in {KEY}"):
-            ask(run, adapter_of(server))
+            query(run, adapter_of(server))
     server.stalled = False
-    ask(run, adapter_of(server))
+    query(run, adapter_of(server))
     assert (len(server.batches), run.record.query["openai"].ok) == (1, 12)
 
 
-def test_calls_do_not_send_again_what_waits_in_a_batch(run: Run, server: BatchService) -> None:
-    ask_until_sent(run, server, adapter_of(server))
+def test_calls_do_not_resend_images_of_a_batch(run: Run, server: BatchService) -> None:
+    interrupt_query(run, server, adapter_of(server))
     server.stalled = False
-    ask(run, adapter_of(server, batch=False))
+    query(run, adapter_of(server, batch=False))
     assert run.record.query["openai"].ok == 12
-    assert not any(one.path.endswith("/chat/completions") for one in server.requests)
+    assert not any(request.path.endswith("/chat/completions") for request in server.requests)
 
 
-def test_many_images_go_in_several_batches_and_one_lot_is_held_at_a_time(
+def test_many_images_are_sent_in_several_batches(
     run: Run, server: BatchService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adapters.cloud.openai_batches.QUESTIONS", 5)
-    ask(run, adapter_of(server))
+    query(run, adapter_of(server))
     assert len(server.batches) == 3
     assert set(server.billed.values()) == {1}
     assert run.record.query["openai"].calls == 3
 
 
-def test_a_batch_costs_half_and_calls_made_before_count_in_full() -> None:
+def test_batch_costs_half_of_calls() -> None:
     given = {"labels": LABELS, "model": "gpt-4.1-mini"}
     calls, batch = make_adapter("openai", **given), make_adapter("openai", **given, batch=True)
-    plans = [estimated([one], 1000, settings(price={}).query).adapters[0] for one in (calls, batch)]
+    plans = [estimated([adapter], 1000, settings(price={}).query).adapters[0] for adapter in (calls, batch)]
     full, half = plans[0].price, plans[1].price
-    assert full is not None
-    assert half is not None
     assert half.usd_per_1000 == pytest.approx(full.usd_per_1000 / 2, rel=1e-3)
-    assert plans[1].usd == pytest.approx(half.usd_per_1000), "no sentinels, and nothing else on top"
+    assert plans[1].usd == pytest.approx(half.usd_per_1000), "batches have no sentinels"
     assert (half.calls * half.usd_per_1000, full.jobs * full.usd_per_1000) == pytest.approx(
         (full.usd_per_1000, half.usd_per_1000), rel=1e-3
     )
-    assert batch.parameters == calls.parameters, "an answer is the same either way, and is never asked for twice"
+    assert batch.parameters == calls.parameters, "calls and batches share their answers"
 
 
-def test_a_server_without_batches_is_named(run: Run, server: BatchService) -> None:
+def test_server_without_batch_api_is_explained(run: Run, server: BatchService) -> None:
     server.fault = lambda number: Response(404, {"error": {"message": "Not Found"}})
     with pytest.raises(AdapterError, match="no batch API; set the option batch to false"):
-        ask(run, adapter_of(server))
+        query(run, adapter_of(server))
 
 
-def test_a_cap_holds_for_batches(run: Run, server: BatchService) -> None:
+def test_max_cost_applies_to_batches(run: Run, server: BatchService) -> None:
     with pytest.raises(PlanError, match="--max-cost"):
-        ask(run, adapter_of(server), max_cost=0.05)
+        query(run, adapter_of(server), max_cost=0.05)
     assert server.batches == {}
-    ask(run, adapter_of(server), max_cost=0.12)
+    query(run, adapter_of(server), max_cost=0.12)
     assert run.record.query["openai"].ok == 12
 
 
-def test_no_key_lands_on_disk(run: Run, server: BatchService) -> None:
-    ask(run, adapter_of(server))
+def test_key_is_in_no_file(run: Run, server: BatchService) -> None:
+    query(run, adapter_of(server))
     for path in Path(run.folder).rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from counting import CountingAdapter, write_images
+from counting_adapter import CountingAdapter, write_images
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,16 +39,10 @@ def _rows(table: Any, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[column] for column in columns) for row in table.to_pylist()]
 
 
-def test_a_label_of_one_step_is_not_returned_at_the_others() -> None:
+def test_label_of_one_step_is_not_returned_at_other_steps() -> None:
     frame = _counterfactuals(_sweep("p", ["1", "2", "3"]) + _sweep("q", ["4", "5", "6"]))
-    outcomes = {
-        "1": _answer(smile=0.9, hat=0.2),
-        "2": _answer(hat=0.3),
-        "3": _answer(),
-        "4": _answer(),
-        "5": _answer(),
-        "6": _answer(tie=0.0),
-    }
+    labels = {"1": {"smile": 0.9, "hat": 0.2}, "2": {"hat": 0.3}, "3": {}, "4": {}, "5": {}, "6": {"tie": 0.0}}
+    outcomes = {digest: _answer(**scores) for digest, scores in labels.items()}
     derived = derive(frame, outcomes, adapter="a", parse=from_answer)
     assert _rows(derived.labels, "photo", "step", "value", "label", "score", "returned") == [
         ("p", 1, -1.0, "hat", 0.2, True),
@@ -66,7 +60,7 @@ def test_a_label_of_one_step_is_not_returned_at_the_others() -> None:
     assert set(derived.labels["adapter"].to_pylist()) == {"a"}
 
 
-def test_every_counterfactual_has_an_answers_row_with_its_reason() -> None:
+def test_every_counterfactual_has_an_answer_row_or_reason() -> None:
     frame = _counterfactuals(
         [
             *_sweep("p", ["1", "2", "3", "4"]),
@@ -84,7 +78,7 @@ def test_every_counterfactual_has_an_answers_row_with_its_reason() -> None:
     assert reasons[0] is None
     assert "not JSON" in reasons[1]
     assert reasons[2:] == ["timed out", "not sent yet", "no mask", "there is no counterfactual"]
-    assert _rows(derived.labels, "step", "label") == [(1, "a")], "a step without an answer says nothing about labels"
+    assert _rows(derived.labels, "step", "label") == [(1, "a")], "a step without an answer has no labels"
 
 
 @pytest.mark.parametrize(
@@ -97,14 +91,14 @@ def test_every_counterfactual_has_an_answers_row_with_its_reason() -> None:
         (None, "the parser failed"),
     ],
 )
-def test_a_parser_that_breaks_its_word_fails_that_image(labels: list[Label], message: str) -> None:
+def test_invalid_parser_result_fails_its_image(labels: list[Label], message: str) -> None:
     frame = _counterfactuals(_sweep("p", ["1"]))
     derived = derive(frame, {"1": RawAnswer(body=b"")}, adapter="a", parse=lambda _: labels)
     assert message in derived.answers["reason"].to_pylist()[0]
     assert derived.labels.num_rows == 0
 
 
-def test_an_image_shared_by_two_sweeps_is_parsed_once_and_labels_do_not_leak() -> None:
+def test_image_shared_by_two_sweeps_is_parsed_once() -> None:
     parsed: list[bytes] = []
 
     def parse(answer: RawAnswer) -> list[Label]:
@@ -146,7 +140,7 @@ OUTCOMES = st.dictionaries(
 
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, outcomes=OUTCOMES)
-def test_labels_are_what_a_plain_loop_would_write(
+def test_labels_equal_those_of_a_plain_loop(
     rows: list[tuple[str, str, str, int, str, str]], outcomes: dict[str, RawAnswer | str]
 ) -> None:
     names = ("attribute", "arm", "photo", "step", "sha256", "status")
@@ -171,7 +165,7 @@ def test_labels_are_what_a_plain_loop_would_write(
     assert derived.answers.num_rows == len(rows)
 
 
-def test_blocks_make_the_same_tables_as_one(tmp_path: Path) -> None:
+def test_block_size_does_not_change_the_tables(tmp_path: Path) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(30)])
     digests = [image.sha256 for image in images]
     frame = _counterfactuals([row for n in range(10) for row in _sweep(f"{n}", digests[3 * n : 3 * n + 3])])
@@ -192,8 +186,8 @@ def test_blocks_make_the_same_tables_as_one(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_a_table_read_in_several_chunks_gives_the_labels_of_one_chunk() -> None:
-    """A table of more than some thousand rows has several row groups, and pandas keeps their text apart."""
+def test_chunked_table_gives_the_same_labels() -> None:
+    """Large tables have several row groups, whose text columns pandas keeps as chunks."""
     parts = [_sweep("p", ["1", "2", "3"]), _sweep("q", ["4", "5", "6"])]
     outcomes = {digest: _answer(smile=0.1 * int(digest)) for digest in "123456"}
     chunked = pd.concat([_counterfactuals(part) for part in parts], ignore_index=True)
@@ -205,7 +199,7 @@ def test_a_table_read_in_several_chunks_gives_the_labels_of_one_chunk() -> None:
     assert found.labels.equals(expected.labels)
 
 
-def test_a_lost_row_leaves_the_old_tables(tmp_path: Path) -> None:
+def test_missing_row_keeps_the_old_tables(tmp_path: Path) -> None:
     answers, labels = tmp_path / "answers.parquet", tmp_path / "labels.parquet"
     answers.write_text("old")
     block = derive(_counterfactuals(_sweep("p", ["1"])), {}, adapter="a", parse=from_answer)
@@ -215,7 +209,7 @@ def test_a_lost_row_leaves_the_old_tables(tmp_path: Path) -> None:
     assert not labels.exists()
 
 
-def test_no_counterfactuals_make_empty_tables(tmp_path: Path) -> None:
+def test_no_counterfactuals_give_empty_tables(tmp_path: Path) -> None:
     with Store(tmp_path / "responses.sqlite") as store:
         blocks = list(derive_blocks(_counterfactuals([]), [CountingAdapter()], store))
     account = write_derived(blocks, answers=tmp_path / "a.parquet", labels=tmp_path / "l.parquet", planned=0)
@@ -223,7 +217,7 @@ def test_no_counterfactuals_make_empty_tables(tmp_path: Path) -> None:
     assert read_frame(tmp_path / "l.parquet").columns.tolist() == list(LABELS)
 
 
-def test_twenty_labels_of_seven_thousand_images_take_seconds() -> None:
+def test_20_labels_of_7000_images_take_seconds() -> None:
     frame = _counterfactuals([row for n in range(1000) for row in _sweep(f"{n:05}", [f"{n} {k}" for k in range(7)])])
     outcomes = {digest: _answer(**{f"l{n}": 0.5 for n in range(20)}) for digest in frame["sha256"]}
     start = time.process_time()

@@ -2,7 +2,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from counting import SERVICE, CountingAdapter
+from counting_adapter import SERVICE, CountingAdapter
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +36,7 @@ REMOTE = AdapterPlan(
 LOCAL = AdapterPlan("here", None, images=1000, known=0, calls=1000)
 
 
-def test_cost_and_time_come_from_the_price_and_the_rate() -> None:
+def test_plan_estimates_cost_and_time() -> None:
     assert REMOTE.usd == pytest.approx((600 + 9) * 2 * 1.5 / 1000)
     assert REMOTE.seconds == pytest.approx(3.8)
     assert (LOCAL.usd, LOCAL.seconds) == (0.0, None)
@@ -45,7 +45,7 @@ def test_cost_and_time_come_from_the_price_and_the_rate() -> None:
     assert plan.leaving == (REMOTE,)
 
 
-def test_limits_stop_before_asking() -> None:
+def test_plan_beyond_limits_is_refused() -> None:
     plan = Plan((REMOTE, LOCAL))
     check_limits(plan, max_calls=1038, max_cost=2.0)
     with pytest.raises(PlanError, match="1,038 calls, more than the 1,037"):
@@ -57,7 +57,7 @@ def test_limits_stop_before_asking() -> None:
     check_limits(Plan((replace(REMOTE, price=None, calls=0),)), max_calls=0, max_cost=0.0)
 
 
-def test_nothing_leaves_the_machine_without_consent() -> None:
+def test_remote_calls_need_consent() -> None:
     with pytest.raises(PlanError, match=r"vision\.example.*--yes"):
         check_consent(Plan((REMOTE, LOCAL)), consent=no_consent)
     check_consent(Plan((REMOTE,)), consent=lambda plan: True)
@@ -78,20 +78,11 @@ def test_nothing_leaves_the_machine_without_consent() -> None:
         ({"lifecycle": "discontinued"}, "127.0.0.1.evil.example:8080", 5, True),
     ],
 )
-def test_a_service_that_is_gone_is_refused_unless_it_is_not_really_contacted(
+def test_discontinued_service_is_refused_unless_called_elsewhere(
     changes: dict[str, object], host: str, calls: int, refused: bool
 ) -> None:
-    plan = Plan(
-        (
-            replace(
-                REMOTE,
-                service=replace(SERVICE, host=host, **changes),
-                calls=calls,
-                host=host,
-                elsewhere="elsewhere" in host,
-            ),
-        )
-    )  # type: ignore[arg-type]
+    service = replace(SERVICE, host=host, **changes)  # type: ignore[arg-type]
+    plan = Plan((replace(REMOTE, service=service, calls=calls, host=host, elsewhere="elsewhere" in host),))
     if refused:
         with pytest.raises(PlanError, match="ended this service"):
             check_lifecycles(plan, today=TODAY)
@@ -99,7 +90,7 @@ def test_a_service_that_is_gone_is_refused_unless_it_is_not_really_contacted(
         check_lifecycles(plan, today=TODAY)
 
 
-def test_the_host_that_is_really_called_is_named() -> None:
+def test_called_host_is_that_of_the_endpoint() -> None:
     adapter = CountingAdapter(remote=True)
     assert called_host(adapter) == "127.0.0.1"
     adapter.parameters = {"endpoint": "https://elsewhere.example:8443/v1"}
@@ -107,7 +98,7 @@ def test_the_host_that_is_really_called_is_named() -> None:
     assert called_host(CountingAdapter()) == ""
 
 
-def test_a_cost_that_is_exactly_what_is_allowed_passes() -> None:
+def test_cost_equal_to_the_limit_passes() -> None:
     price = Price(1.1, TODAY, "a page")
     plan = Plan((replace(REMOTE, price=price, images=3, known=0, sentinels=0, features=1),))
     check_limits(plan, max_calls=None, max_cost=0.0033)
@@ -120,12 +111,10 @@ def test_a_cost_that_is_exactly_what_is_allowed_passes() -> None:
     most=st.integers(1, 8),
     most_bytes=st.none() | st.integers(1, 200),
 )
-def test_batches_hold_everything_in_order_within_both_bounds(
-    sizes: list[int | None], most: int, most_bytes: int | None
-) -> None:
+def test_batches_keep_order_within_size_and_bytes(sizes: list[int | None], most: int, most_bytes: int | None) -> None:
     batches = in_batches(sizes, most=most, most_bytes=most_bytes)
     assert [size for batch in batches for size in sizes[batch]] == sizes
     for batch in batches:
-        inside = sizes[batch]
-        assert 1 <= len(inside) <= most
-        assert most_bytes is None or len(inside) == 1 or sum(size or 0 for size in inside) <= most_bytes
+        sizes_in_batch = sizes[batch]
+        assert 1 <= len(sizes_in_batch) <= most
+        assert most_bytes is None or len(sizes_in_batch) == 1 or sum(size or 0 for size in sizes_in_batch) <= most_bytes

@@ -1,4 +1,4 @@
-"""The query stage of a run: consent, limits, run.json and status, and what is never written."""
+"""The query stage of a run: consent, limits, run record, status and secrets."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from counting import CountingAdapter
-from loopback import KEY, Loopback, LoopbackAdapter
+from counting_adapter import CountingAdapter
+from loopback_service import KEY, LoopbackAdapter, LoopbackService
 from PIL import Image
 from typer.testing import CliRunner
 from unqueried_run import PHOTOS, STEPS
@@ -42,30 +42,30 @@ class QuickRetry(RetryPolicy):
     first: float = 0.01
 
 
-def settings(**query: object) -> Settings:
-    return load_settings(given={"query": query}, environment={})
+def settings(**options: object) -> Settings:
+    return load_settings(given={"query": options}, environment={})
 
 
-def ask(run: Run, *adapters: LoopbackAdapter, yes: bool = True, **query: object) -> None:
-    audit = Audit(run, settings(**query), (), consent=(lambda plan: True) if yes else no_consent)
+def query(run: Run, *adapters: LoopbackAdapter, yes: bool = True, **options: object) -> None:
+    audit = Audit(run, settings(**options), (), consent=(lambda plan: True) if yes else no_consent)
     query_stage(audit, "v", adapters)
 
 
-def test_without_consent_nothing_leaves_and_nothing_is_asked(run: Run) -> None:
-    with Loopback() as service:
+def test_query_without_consent_sends_nothing(run: Run) -> None:
+    with LoopbackService() as service:
         with pytest.raises(PlanError, match="--yes"):
-            ask(run, LoopbackAdapter(service.url), yes=False)
+            query(run, LoopbackAdapter(service.url), yes=False)
         assert not service.times
         assert run.record.stages["query"].state == "stopped"
-        ask(run, LoopbackAdapter(service.url))
+        query(run, LoopbackAdapter(service.url))
         assert run.record.stages["query"].state == "done"
         sent = len(service.times)
-        ask(run, LoopbackAdapter(service.url), yes=False)
-        assert len(service.times) == sent, "nothing left to send, nothing to confirm"
+        query(run, LoopbackAdapter(service.url), yes=False)
+        assert len(service.times) == sent, "consent is not needed where nothing is left to send"
 
 
-class FaceSeeing(CountingAdapter):
-    """A local classifier that takes landmarks of faces, and returns them in its answer."""
+class FaceAdapter(CountingAdapter):
+    """A local classifier that receives the landmarks of faces, and returns the third as its label."""
 
     def __init__(self) -> None:
         super().__init__(batch=5)
@@ -75,30 +75,29 @@ class FaceSeeing(CountingAdapter):
         return [to_answer([Label(str(face and face[2]), 0.5)]) for face in faces]
 
 
-def test_a_classifier_of_faces_gets_that_of_the_photo_with_each_of_its_versions(run: Run) -> None:
-    rows = [
-        {"photo": f"{photo}.png", "status": "ok", "landmarks": [photo + 0.5] * 10} for photo in range(PHOTOS)
-    ]  # of the last photo, the place is not known
-    write_table(to_table(rows[:-1], FACES), run.path("faces.parquet"))
-    query_stage(Audit(run, settings()), "v", [FaceSeeing()])
+def test_face_adapter_gets_landmarks_of_the_photo(run: Run) -> None:
+    with_face = range(PHOTOS - 1)  # the last photo has no landmarks
+    rows = [{"photo": f"{photo}.png", "status": "ok", "landmarks": [photo + 0.5] * 10} for photo in with_face]
+    write_table(to_table(rows, FACES), run.path("faces.parquet"))
+    query_stage(Audit(run, settings()), "v", [FaceAdapter()])
     labels = read_frame(run.path("labels.parquet"))
     found = labels[labels["returned"]].groupby("photo")["label"].agg(list).to_dict()
     assert found == {f"{photo}.png": [str((photo + 0.5,) * 2)] * STEPS for photo in range(3)} | {"3.png": ["None"] * 3}
 
 
-def test_consent_is_asked_with_the_exact_plan(run: Run) -> None:
-    seen: list[Plan] = []
+def test_consent_is_requested_with_the_exact_plan(run: Run) -> None:
+    plans: list[Plan] = []
 
     def agree(plan: Plan) -> bool:
-        seen.append(plan)
+        plans.append(plan)
         return True
 
-    with Loopback() as service:
+    with LoopbackService() as service:
         price = Price(2.0, date(2026, 1, 1), "a page")
         adapter = LoopbackAdapter(service.url, price=price)
         before = plan_of_run(run, [adapter], settings())
         query_stage(Audit(run, settings(), (), consent=agree), "v", [adapter])
-        assert seen == [before]
+        assert plans == [before]
         assert before.calls == len(service.times) == PHOTOS * STEPS + 3 * 3
         assert before.usd == pytest.approx(before.calls * 2.0 / 1000)
         account = run.record.query["loopback"]
@@ -108,62 +107,60 @@ def test_consent_is_asked_with_the_exact_plan(run: Run) -> None:
         assert account.drift == Drift(sentinels=3, answers=9, versions=["model_version=v1"])
 
 
-def test_bars_move_while_images_are_sent_and_while_labels_are_derived(run: Run) -> None:
-    moved: dict[str, list[float]] = {}
+def test_progress_bars_cover_query_and_labels(run: Run) -> None:
+    bars: dict[str, list[float]] = {}
 
     @contextmanager
     def watch(stage: str, *, total: float) -> Iterator[object]:
-        moved[stage] = [total, 0.0]
-        yield lambda count, note="": moved[stage].__setitem__(1, moved[stage][1] + count)
+        bars[stage] = [total, 0.0]
+        yield lambda count, note="": bars[stage].__setitem__(1, bars[stage][1] + count)
 
-    with Loopback() as service:
+    with LoopbackService() as service:
         query_stage(
             Audit(run, settings(), (), watch=watch, consent=lambda plan: True), "v", [LoopbackAdapter(service.url)]
         )
-    assert moved == {stage: [PHOTOS * STEPS] * 2 for stage in ("query loopback", "labels")}
+    assert bars == {stage: [PHOTOS * STEPS] * 2 for stage in ("query loopback", "labels")}
 
 
 @pytest.mark.parametrize(("limit", "words"), [({"max_calls": 20}, "--max-calls"), ({"max_cost": 0.01}, "--max-cost")])
-def test_a_run_that_would_pass_a_limit_stops_before_and_can_be_resumed(
-    run: Run, limit: dict[str, float], words: str
-) -> None:
-    with Loopback() as service:
+def test_run_beyond_a_limit_sends_nothing_and_can_be_resumed(run: Run, limit: dict[str, float], words: str) -> None:
+    with LoopbackService() as service:
         adapter = LoopbackAdapter(service.url)
         with pytest.raises(PlanError, match=words):
-            ask(run, adapter, **limit, price={"*": 1.0})
+            query(run, adapter, **limit, price={"*": 1.0})
         assert not service.times
-        ask(run, adapter, max_calls=21, max_cost=1.0, price={"*": 1.0})
+        query(run, adapter, max_calls=21, max_cost=1.0, price={"*": 1.0})
         assert len(service.times) == 21
 
 
-def test_what_cannot_be_read_is_tried_again_then_done_and_not_sent_another_time(run: Run) -> None:
+def test_unreadable_answers_are_retried_but_not_resent(run: Run) -> None:
     bad = (run.folder / "images" / "gender" / "1" / "step2.png").read_bytes()
-    with Loopback(lambda _, images: "html" if bad in images else None) as service:
+    with LoopbackService(lambda _, images: "html" if bad in images else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
-        ask(run, adapter, sentinels=0)
+        query(run, adapter, sentinels=0)
         stage = run.record.stages["query"]
         assert (stage.state, stage.counts["failed"], stage.counts["unanswered"]) == ("done", 1, 0)
         assert run.record.query["loopback"].unreadable == 1
-        ask(run, adapter, sentinels=0)
+        query(run, adapter, sentinels=0)
         assert sorted(service.received.values()) == [1] * 11 + [3]
 
 
-def test_what_got_no_answer_leaves_the_run_incomplete_and_is_asked_again(run: Run) -> None:
-    with Loopback(lambda number, _: "redirect" if number == 1 else None) as service:
+def test_unanswered_images_leave_the_run_incomplete(run: Run) -> None:
+    with LoopbackService(lambda number, _: "redirect" if number == 1 else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
-        ask(run, adapter, sentinels=0)
+        query(run, adapter, sentinels=0)
         assert run.record.stages["query"].state == "incomplete"
-        ask(run, adapter, sentinels=0)
+        query(run, adapter, sentinels=0)
         assert run.record.stages["query"].state == "done"
         assert sorted(service.received.values()) == [1] * 11 + [2]
 
 
-def test_one_classifier_that_cannot_be_used_does_not_take_the_others_answers(run: Run) -> None:
-    with Loopback(lambda *_: "unauthorised") as locked, Loopback() as fine:
+def test_unusable_classifier_keeps_answers_of_the_others(run: Run) -> None:
+    with LoopbackService(lambda *_: "unauthorised") as locked, LoopbackService() as fine:
         broken, works = LoopbackAdapter(locked.url, name="broken"), LoopbackAdapter(fine.url, name="works")
         with pytest.raises(AdapterError, match=f"set {KEY}"):
-            ask(run, broken)
-        ask(run, broken, works)
+            query(run, broken)
+        query(run, broken, works)
         answers = read_frame(run.path("answers.parquet"))
         assert answers.groupby("adapter")["status"].unique().map(list).to_dict() == {
             "broken": ["failed"], "works": ["ok"],
@@ -172,25 +169,25 @@ def test_one_classifier_that_cannot_be_used_does_not_take_the_others_answers(run
         assert run.record.stages["query"].state == "incomplete"
 
 
-def test_versions_that_do_not_fit_are_re_encoded_alike_and_their_labels_come_back(run: Run) -> None:
-    with Loopback() as service:
-        ask(run, LoopbackAdapter(service.url, limits=Limits(min_side=80)), sentinels=0)
+def test_images_beyond_the_limits_are_re_encoded(run: Run) -> None:
+    with LoopbackService() as service:
+        query(run, LoopbackAdapter(service.url, limits=Limits(min_side=80)), sentinels=0)
         labels = read_frame(run.path("labels.parquet"))
         assert len(labels) == PHOTOS * STEPS * 2
         versions = set(read_frame(run.path("counterfactuals.parquet"))["sha256"])
         assert versions.isdisjoint(service.received)
         prepared = run.record.query["loopback"].prepared
         assert prepared == Prepared(re_encoded={"side lengths × 2, png": PHOTOS * STEPS})
-        ask(run, LoopbackAdapter(service.url, name="other", limits=Limits(max_bytes=20)), sentinels=0)
+        query(run, LoopbackAdapter(service.url, name="other", limits=Limits(max_bytes=20)), sentinels=0)
         answers = read_frame(run.path("answers.parquet"))
         assert set(answers["status"]) == {"excluded"}
         assert answers["reason"].str.contains("it cannot be sent: .*20 are accepted").all()
         assert run.record.stages["query"].state == "done"
 
 
-def test_status_tells_how_far_a_run_is_that_died(run: Run) -> None:
-    with Loopback(lambda number, _: "unauthorised" if number == 6 else None) as service:
-        ask(run, LoopbackAdapter(service.url, concurrency=1), sentinels=0)
+def test_status_of_a_killed_run(run: Run) -> None:
+    with LoopbackService(lambda number, _: "unauthorised" if number == 6 else None) as service:
+        query(run, LoopbackAdapter(service.url, concurrency=1), sentinels=0)
     run.record.stages["query"].state = "running"  # as a killed process leaves it
     run.note()
     content = summary(run.folder)
@@ -211,14 +208,14 @@ def test_secrets_are_in_no_file_and_no_output(
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
     monkeypatch.setattr("pipeline.querying.plan.RetryPolicy", QuickRetry)
     output = ""
-    # The service repeats the key in its errors, and the adapter in its own.
+    # Errors of the service and of the adapter contain the key.
     for fault in ("unauthorised", "500"):
-        with Loopback(lambda number, _, fault=fault: fault if number % 2 else None) as service:
+        with LoopbackService(lambda number, _, fault=fault: fault if number % 2 else None) as service:
             adapter = LoopbackAdapter(service.url, concurrency=1)
             monkeypatch.setattr("pipeline.stages.audit.make_adapters", lambda settings, out, adapter=adapter: [adapter])
             words = ["query", str(run.folder), "--adapter", "loopback", "--yes", "--verbose", "--rate", "500"]
             result = CliRunner().invoke(app, words)
-            assert set(service.authorised) == {f"Bearer {SECRET}"}
+            assert set(service.authorizations) == {f"Bearer {SECRET}"}
             output += result.output + str(result.exception)
     assert "HTTP 500" in output
     assert f"[{KEY}]" in output
@@ -228,7 +225,7 @@ def test_secrets_are_in_no_file_and_no_output(
     assert f"[{KEY}]".encode() in run.path("responses.sqlite").read_bytes()
 
 
-def test_a_secret_among_the_options_is_refused_without_repeating_it(run: Run) -> None:
+def test_secret_in_options_is_refused_and_not_shown(run: Run) -> None:
     result = CliRunner().invoke(app, ["query", str(run.folder), "--adapter-option", f"google.api_key={SECRET}"])
     assert result.exit_code == 2
     assert "environment variable" in result.output
@@ -239,8 +236,8 @@ def test_a_secret_among_the_options_is_refused_without_repeating_it(run: Run) ->
     assert SECRET not in run.path("run.json").read_text()
 
 
-def test_a_script_has_to_say_yes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Loopback() as service:
+def test_script_needs_yes_to_query(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LoopbackService() as service:
         for module in ("adapters", "audit"):
             monkeypatch.setattr(
                 f"pipeline.stages.{module}.make_adapters",
@@ -261,7 +258,7 @@ def test_a_script_has_to_say_yes(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
         assert not service.times
 
 
-def test_a_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):
         pixels = np.random.default_rng(number).integers(0, 255, (80, 80, 3), dtype=np.uint8)
@@ -282,14 +279,12 @@ def test_a_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest
     assert (plan["adapters"][0]["images"], plan["placebos"]) == (15, 0)
 
 
-def test_a_hostile_name_or_reason_does_not_reach_the_terminal_as_it_is(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Loopback() as service:
+def test_control_characters_are_escaped_on_the_terminal(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with LoopbackService() as service:
         adapter = LoopbackAdapter(service.url, name="evil\x1b[2J\u202e[red]", provider="\x07Nobody", concurrency=1)
         print_plan(plan_of_run(run, [adapter], settings()), error=False)
         service.fault = lambda number, _: "unauthorised" if number > 3 else None
-        ask(run, adapter, sentinels=0)
+        query(run, adapter, sentinels=0)
     show_run(run.folder, as_json=False)
     shown = capsys.readouterr().out
     assert "evil[U+001B][2J[U+202E][red]" in shown
@@ -297,13 +292,13 @@ def test_a_hostile_name_or_reason_does_not_reach_the_terminal_as_it_is(
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-def test_on_a_terminal_the_plan_is_shown_and_asked_about(
+def test_terminal_shows_plan_and_asks_for_consent(
     run: Run, agrees: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda question, **_: agrees)
-    with Loopback() as service:
+    with LoopbackService() as service:
         audit = Audit(run, settings(sentinels=0), (), consent=consent(yes=False))
         if agrees:
             query_stage(audit, "v", [LoopbackAdapter(service.url)])
@@ -316,7 +311,7 @@ def test_on_a_terminal_the_plan_is_shown_and_asked_about(
     assert "kept for a day" in shown
 
 
-def test_the_account_is_put_into_words() -> None:
+def test_account_is_put_into_words() -> None:
     facts = {
         "images": 1200, "known_before": 200, "answered_now": 990, "failed": 4, "not_asked": 6, "usd_so_far": 1.8,
         "possibly_billed": {"intents": 3, "images": []},

@@ -1,4 +1,4 @@
-"""A damaged file of answers: nothing is sent before it is repaired, and readable answers are saved."""
+"""Repair of a damaged store of answers."""
 
 import sqlite3
 from contextlib import closing
@@ -22,16 +22,23 @@ def key_of(number: int) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with answers of one adapter, each half a page long."""
+    """A store with answers of one adapter, each about half a page long."""
     path = tmp_path / "responses.sqlite"
     with Store(path) as store:
         classifier = store.classifier(adapter="vision", model="v1", parameters={})
         for number in range(ANSWERS):
             (intent,) = store.begin([Request(key_of(number), f"image {number}")], classifier=classifier)
             store.finish([(intent, RawAnswer(f"{number:04}".encode() * 450, 200, {}))], classifier=classifier)
+    return path
+
+
+def answers_in(path: Path) -> dict[str, bytes]:
+    """Read the answers, and merge the write-ahead log into the file."""
+    with Store(path) as store:
+        answers = {key: answer.body for key, answer in store.answers([key_of(number) for number in range(ANSWERS)])}
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
-    return path
+    return answers
 
 
 def pages_of(path: Path, table: str) -> list[int]:
@@ -46,61 +53,53 @@ def pages_of(path: Path, table: str) -> list[int]:
     return [page for (page,) in rows]
 
 
-def spoil(path: Path, page: int) -> None:
+def damage(path: Path, page: int) -> None:
     content = bytearray(path.read_bytes())
     content[(page - 1) * PAGE : page * PAGE] = b"\xa5" * PAGE
     path.write_bytes(bytes(content))
 
 
-def answers_in(path: Path) -> dict[str, bytes]:
-    with Store(path) as store:
-        return {key: answer.body for key, answer in store.answers([key_of(number) for number in range(ANSWERS)])}
-
-
 @pytest.mark.parametrize("table", ["replies", "answers", "intents"])
 @pytest.mark.parametrize("which", [0, 1, -1])
-def test_one_spoilt_page_costs_its_own_rows_and_no_others(path: Path, table: str, which: int) -> None:
-    whole = answers_in(path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = DELETE")
+def test_damaged_page_loses_only_its_own_rows(path: Path, table: str, which: int) -> None:
+    before = answers_in(path)
     pages = pages_of(path, table)
-    spoil(path, pages[which])
+    damage(path, pages[which])
     with pytest.raises(StoreError, match="counterslope repair"), Store(path) as store:
         store.check()
     damaged = sha256(path.read_bytes()).hexdigest()
     found = repair_store(path)
-    saved = answers_in(path)
-    assert found.answers == len(saved)
-    assert all(whole[key] == body for key, body in saved.items())
-    assert len(whole) - len(saved) <= 2 + 1.5 * ANSWERS / len(pages)
+    after = answers_in(path)
+    assert found.answers == len(after)
+    assert all(before[key] == body for key, body in after.items())
+    assert len(before) - len(after) <= 2 + 1.5 * ANSWERS / len(pages)
     if table != "intents":
-        assert found.lost == len(whole) - len(saved)
+        assert found.lost == len(before) - len(after)
     assert found.kept is not None
     assert sha256(found.kept.read_bytes()).hexdigest() == damaged
     with Store(path) as store:
         store.check()
 
 
-def test_a_sound_file_is_left_alone(path: Path) -> None:
+def test_intact_file_is_not_changed(path: Path) -> None:
+    answers_in(path)
     before = path.read_bytes()
     found = repair_store(path)
     assert (found.kept, found.answers, found.lost) == (None, ANSWERS, 0)
     assert path.read_bytes() == before
 
 
-def test_a_file_cut_in_half_keeps_its_first_half(path: Path) -> None:
-    whole = answers_in(path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = DELETE")
+def test_truncated_file_keeps_its_first_half(path: Path) -> None:
+    before = answers_in(path)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     repair_store(path)
-    saved = answers_in(path)
-    assert len(saved) > ANSWERS / 10
-    assert all(whole[key] == body for key, body in saved.items())
+    after = answers_in(path)
+    assert len(after) > ANSWERS / 10
+    assert all(before[key] == body for key, body in after.items())
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database", b"\x00" * 50_000])
-def test_a_file_without_answers_stays_where_it_is(tmp_path: Path, content: bytes) -> None:
+def test_file_without_answers_is_not_changed(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "responses.sqlite"
     path.write_bytes(content)
     with pytest.raises(StoreError, match=r"nothing in .* can be read"):
@@ -109,13 +108,10 @@ def test_a_file_without_answers_stays_where_it_is(tmp_path: Path, content: bytes
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_second_repair_keeps_the_first_copy(path: Path) -> None:
-    names = set()
+def test_second_repair_keeps_the_first_copy(path: Path) -> None:
+    names = []
     for _ in range(2):
-        spoil(path, pages_of(path, "replies")[1])
-        kept = repair_store(path).kept
-        assert kept is not None
-        names.add(kept.name)
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")
-    assert names == {"responses.damaged.sqlite", "responses.damaged1.sqlite"}
+        answers_in(path)
+        damage(path, pages_of(path, "replies")[1])
+        names.append(repair_store(path).kept.name)
+    assert names == ["responses.damaged.sqlite", "responses.damaged1.sqlite"]

@@ -13,7 +13,7 @@ PLAIN = st.recursive(
     max_leaves=8,
 )
 PARAMETERS = st.dictionaries(st.text(max_size=5), PLAIN, max_size=4)
-ASKED = st.tuples(st.text(max_size=8), st.text(max_size=8), st.text(max_size=8), PARAMETERS)
+REQUESTS = st.tuples(st.text(max_size=8), st.text(max_size=8), st.text(max_size=8), PARAMETERS)
 
 
 def _key_maker(adapter: str, model: str, parameters: dict[str, Any]) -> Any:
@@ -25,15 +25,15 @@ def _key(request: tuple[str, str, str, dict[str, Any]]) -> str:
     return _key_maker(adapter, model, parameters)(image)
 
 
-@given(ASKED, ASKED)
-def test_any_change_changes_the_key_and_nothing_else_does(
+@given(REQUESTS, REQUESTS)
+def test_equal_requests_have_equal_keys(
     one: tuple[str, str, str, dict[str, Any]], other: tuple[str, str, str, dict[str, Any]]
 ) -> None:
     same = canonical_json(list(one)) == canonical_json(list(other))
     assert (_key(one) == _key(other)) == same
 
 
-@given(ASKED, st.integers(0, 3), st.text(min_size=1, max_size=3))
+@given(REQUESTS, st.integers(0, 3), st.text(min_size=1, max_size=3))
 def test_changing_one_part_changes_the_key(
     request: tuple[str, str, str, dict[str, Any]], part: int, addition: str
 ) -> None:
@@ -43,12 +43,12 @@ def test_changing_one_part_changes_the_key(
 
 
 @given(PARAMETERS)
-def test_the_order_of_parameters_does_not_matter(parameters: dict[str, Any]) -> None:
+def test_order_of_parameters_does_not_change_the_key(parameters: dict[str, Any]) -> None:
     backwards = dict(reversed(parameters.items()))
     assert _key(("i", "a", "m", parameters)) == _key(("i", "a", "m", backwards))
 
 
-def test_kinds_are_distinguished() -> None:
+def test_types_of_values_change_the_key() -> None:
     keys = {_key(("i", "a", "m", {"x": value})) for value in (1, 1.0, "1", True, None, [1], {"1": 1})}
     assert len(keys) == 7
 
@@ -59,6 +59,6 @@ def test_the_maker_gives_the_same_keys() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, {"a": [{2: 3}]}, object(), b"x"])
-def test_what_is_not_plain_json_is_refused(value: object) -> None:
+def test_parameters_beyond_plain_json_are_refused(value: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         _key(("i", "a", "m", {"x": value}))

@@ -1,20 +1,21 @@
-"""The classifiers of a run on the command line: adding, dropping, retrying, cost limits, and deriving labels again."""
+"""The commands query and labels: adding and dropping classifiers, retries, cost limits, and new labels."""
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from counting import CountingAdapter, write_images
+from counting_adapter import CountingAdapter, write_images
 from fakes.http_server import FakeServer, Request, Response
 from fakes.pixel_scores import pixel_scores
-from loopback import KEY, Loopback, LoopbackAdapter
+from loopback_service import KEY, LoopbackAdapter, LoopbackService
 from typer.testing import CliRunner
 
-from adapters.base import Adapter, Price
+from adapters.base import Adapter, Price, RawAnswer
 from pipeline.cli.app import app
 from pipeline.querying.client import query_adapter
 from pipeline.querying.store import Store
@@ -26,7 +27,7 @@ IMAGES = 12
 
 @pytest.fixture(autouse=True)
 def only_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip the stages of tables and report."""
+    """Skip the stages tables and report."""
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
 
 
@@ -36,11 +37,11 @@ def query(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
     def invoke(*options: str, adapters: Sequence[Adapter] = (), command: str = "query", code: int = 0) -> str:
         if adapters:
-            made = {adapter.name: adapter for adapter in adapters}
+            by_name = {adapter.name: adapter for adapter in adapters}
             for module in ("adapters", "audit"):
                 patched = f"pipeline.stages.{module}.make_adapter"
-                monkeypatch.setattr(patched, lambda spec, settings, out: made[spec])
-            options = (*options, *(word for name in made for word in ("--adapter", name)))
+                monkeypatch.setattr(patched, lambda spec, settings, out: by_name[spec])
+            options = (*options, *(word for name in by_name for word in ("--adapter", name)))
         result = CliRunner().invoke(app, [command, str(run.folder), *(["--yes"] * (command == "query")), *options])
         assert result.exit_code == code, result.output
         return result.output
@@ -56,15 +57,15 @@ def rows_by_adapter(run: Run) -> dict[str, int]:
     return answers_of(run).groupby("adapter").size().to_dict()
 
 
-def test_classifiers_accumulate_and_leave_only_when_named(run: Run, query: Callable[..., Any]) -> None:
-    with Loopback() as one, Loopback() as two:
+def test_classifiers_are_added_and_dropped_by_name(run: Run, query: Callable[..., Any]) -> None:
+    with LoopbackService() as one, LoopbackService() as two:
         a, b = LoopbackAdapter(one.url, name="a"), LoopbackAdapter(two.url, name="b")
         query(adapters=[a])
         labels = read_frame(run.path("labels.parquet"))
         before = len(one.times)
         query(adapters=[b])
         assert rows_by_adapter(run) == {"a": IMAGES, "b": IMAGES}
-        assert len(one.times) == before, "nothing is sent to a classifier that is not named"
+        assert len(one.times) == before, "a classifier that is not named receives nothing"
         after = read_frame(run.path("labels.parquet"))
         pd.testing.assert_frame_equal(after[after["adapter"] == "a"].reset_index(drop=True), labels)
         record = Run(run.folder).record
@@ -75,25 +76,23 @@ def test_classifiers_accumulate_and_leave_only_when_named(run: Run, query: Calla
         query("--drop", "a")
         assert rows_by_adapter(run) == {"b": IMAGES}
         query(adapters=[a])
-        assert len(one.times) == before, "what was dropped is not paid for twice"
+        assert len(one.times) == before, "answers of a dropped classifier are not paid for again"
         query("--only", adapters=[b])
         assert rows_by_adapter(run) == {"b": IMAGES}
         assert "has no adapter nobody to drop; it has b" in query("--drop", "nobody", code=2)
         assert "would have no adapter left" in query("--drop", "b", code=2)
 
 
-def test_nothing_labelled_ends_with_the_reasons_and_a_little_with_a_code_of_its_own(
-    run: Run, query: Callable[..., Any]
-) -> None:
-    def fails(_: Sequence[bytes]) -> None:
+def test_missing_labels_are_explained_and_set_the_exit_code(run: Run, query: Callable[..., Any]) -> None:
+    def fail(_: Sequence[bytes]) -> None:
         raise ValueError("the weights are missing\x1b[31m")
 
-    output = query(adapters=[CountingAdapter(fails=fails)], code=2)
+    output = query(adapters=[CountingAdapter(on_send=fail)], code=2)
     assert "counting: 0 of 12 versions have labels" in output
     assert "12 times: ValueError: the weights are missing\n" in output
     assert "\x1b" not in output + str(answers_of(run)["reason"].tolist())
     bad = run.path("images/gender/1/step2.png").read_bytes()
-    with Loopback(lambda _, images: "never" if bad in images else None) as service:
+    with LoopbackService(lambda _, images: "never" if bad in images else None) as service:
         adapter = LoopbackAdapter(service.url)
         assert "loopback: 11 of 12 versions" in query("--only", adapters=[adapter], code=4)
         service.fault = lambda *_: None
@@ -101,14 +100,12 @@ def test_nothing_labelled_ends_with_the_reasons_and_a_little_with_a_code_of_its_
 
 
 @pytest.mark.parametrize(("works", "calls"), [(False, 100), (True, 300)])
-def test_a_function_that_always_fails_is_stopped_one_that_fails_for_some_is_not(
-    tmp_path: Path, works: bool, calls: int
-) -> None:
-    def fails(images: Sequence[bytes]) -> None:
+def test_function_that_always_fails_is_stopped(tmp_path: Path, works: bool, calls: int) -> None:
+    def fail(images: Sequence[bytes]) -> None:
         if images != [b"0"] or not works:
             raise ValueError("broken")
 
-    adapter = CountingAdapter(fails=fails)
+    adapter = CountingAdapter(on_send=fail)
     with Store(tmp_path / "responses.sqlite") as store:
         counts = query_adapter(adapter, write_images(tmp_path / "images", [str(n) for n in range(300)]), store)
     assert adapter.calls == calls
@@ -116,9 +113,9 @@ def test_a_function_that_always_fails_is_stopped_one_that_fails_for_some_is_not(
     assert (message in str(counts.stopped)) is not works
 
 
-def test_unreadable_answers_are_sent_again_only_where_that_is_wanted(run: Run, query: Callable[..., Any]) -> None:
+def test_unreadable_answers_are_resent_only_with_retry(run: Run, query: Callable[..., Any]) -> None:
     bad = run.path("images/gender/1/step2.png").read_bytes()
-    with Loopback(lambda _, images: "html" if bad in images else None) as service:
+    with LoopbackService(lambda _, images: "html" if bad in images else None) as service:
         adapter = LoopbackAdapter(service.url)
         assert "1 times: not an answer: JSONDecodeError" in query("--sentinels", "0", adapters=[adapter], code=4)
         times = len(service.times)
@@ -134,10 +131,9 @@ def test_unreadable_answers_are_sent_again_only_where_that_is_wanted(run: Run, q
     assert "unreadable" in query("--retry", "all", code=2)
 
 
-def resting(request: Request) -> Response:
-    rows = [
-        {"tag": name, "topicality": score / 2, "score": score} for name, score in pixel_scores(request.body).items()
-    ]
+def tag_service(request: Request) -> Response:
+    scores = pixel_scores(request.body)
+    rows = [{"tag": name, "topicality": score / 2, "score": score} for name, score in scores.items()]
     return Response(200, json.dumps(rows).encode())
 
 
@@ -152,8 +148,8 @@ def scores_of(run: Run) -> pd.Series:
     return read_frame(run.path("labels.parquet")).set_index(["photo", "step", "label"])["score"]
 
 
-def test_changed_options_of_reading_give_new_labels_without_a_call(run: Run, query: Callable[..., Any]) -> None:
-    with FakeServer(resting) as server:
+def test_changed_parse_options_relabel_without_a_call(run: Run, query: Callable[..., Any]) -> None:
+    with FakeServer(tag_service) as server:
         query(*http_options(server.url, score="[*].topicality"))
         first = scores_of(run)
         calls = len(server.requests)
@@ -168,29 +164,29 @@ def test_changed_options_of_reading_give_new_labels_without_a_call(run: Run, que
 
 def test_labels_need_no_credentials(run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "secret-0123456789")
-    with FakeServer(resting) as server:
+    with FakeServer(tag_service) as server:
         query(*http_options(server.url, score="[*].score", headers='{"X-Key": "${MY_TOKEN}"}'))
     monkeypatch.delenv("MY_TOKEN")
     query(command="labels")
     assert "MY_TOKEN" in query(code=2)
 
 
-def test_a_cap_counts_what_the_run_has_cost(run: Run, query: Callable[..., Any]) -> None:
+def test_max_cost_includes_earlier_costs_of_the_run(run: Run, query: Callable[..., Any]) -> None:
     price = Price(100.0, date(2026, 1, 1), "a page")
-    with Loopback() as one, Loopback() as two:
+    with LoopbackService() as one, LoopbackService() as two:
         a, b = LoopbackAdapter(one.url, name="a", price=price), LoopbackAdapter(two.url, name="b", price=price)
         query("--sentinels", "0", "--max-cost", "1.2", adapters=[a])
         output = query("--sentinels", "0", "--max-cost", "2.3", adapters=[b], code=2)
         assert "about US$ 1.2000 on top of the US$ 1.2000 that the run has cost, more than the US$ 2.3000" in output
         assert not two.times
         query("--sentinels", "0", "--max-cost", "2.3", "--drop", "a", adapters=[b], code=2)
-        assert not two.times, "what a dropped classifier cost is spent"
+        assert not two.times, "the cost of a dropped classifier counts"
         query("--sentinels", "0", "--max-cost", "2.4", "--drop", "a", adapters=[b])
         assert Run(run.folder).record.spent == pytest.approx({"a": 1.2, "b": 1.2})
 
 
-def test_a_classifier_that_is_refused_leaves_the_others_answered(run: Run, query: Callable[..., Any]) -> None:
-    with Loopback() as one, Loopback() as two:
+def test_refused_query_keeps_earlier_answers(run: Run, query: Callable[..., Any]) -> None:
+    with LoopbackService() as one, LoopbackService() as two:
         query(adapters=[LoopbackAdapter(one.url, name="a")])
         query("--max-calls", "1", adapters=[LoopbackAdapter(two.url, name="b")], code=2)
         assert not two.times
@@ -198,53 +194,48 @@ def test_a_classifier_that_is_refused_leaves_the_others_answered(run: Run, query
     assert (stage.state, stage.counts["ok"]) == ("done", IMAGES)
 
 
-def test_a_run_whose_images_are_gone_is_refused_before_the_sentinels(run: Run, query: Callable[..., Any]) -> None:
+def test_missing_images_stop_the_query_before_any_call(run: Run, query: Callable[..., Any]) -> None:
     for path in run.path("images").rglob("*.png"):
         path.unlink()
-    with Loopback() as service:
+    with LoopbackService() as service:
         assert "the 12 images to send are missing" in query(adapters=[LoopbackAdapter(service.url)], code=2)
         assert not service.times
 
 
-def test_what_goes_wrong_names_the_photo(run: Run, query: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
-    with Loopback(lambda number, _: "500" if number == 1 else None) as service:
+def test_failures_name_the_photo(run: Run, query: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    with LoopbackService(lambda number, _: "500" if number == 1 else None) as service:
         output = query("--verbose", "--sentinels", "0", adapters=[LoopbackAdapter(service.url, concurrency=1)])
     assert "loopback: 0.png (step1.png): HTTP 500" in output + caplog.text
 
 
-def test_patience_reaches_the_client(run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patience_option_reaches_the_client(query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from pipeline.querying import plan
 
-    seen_policies = []
+    patience = []
     policy = plan.CallPolicy
 
-    def noted(**given: Any) -> Any:
-        seen_policies.append(given["breaker"].patience)
-        return policy(**given)
+    def record(**options: Any) -> Any:
+        patience.append(options["breaker"].patience)
+        return policy(**options)
 
-    monkeypatch.setattr(plan, "CallPolicy", noted)
-    with Loopback() as service:
+    monkeypatch.setattr(plan, "CallPolicy", record)
+    with LoopbackService() as service:
         query(adapters=[LoopbackAdapter(service.url)])
-        assert set(seen_policies) == {600.0}
-        seen_policies.clear()
+        assert set(patience) == {600.0}
+        patience.clear()
         query("--patience", "5", adapters=[LoopbackAdapter(service.url, name="other")])
-        assert set(seen_policies) == {5.0}
+        assert set(patience) == {5.0}
 
 
-def test_tokens_and_cut_offs_are_in_the_account(run: Run, query: Callable[..., Any]) -> None:
+def test_account_has_tokens_and_cut_offs(run: Run, query: Callable[..., Any]) -> None:
     class Chat(CountingAdapter):
         def __init__(self) -> None:
             super().__init__(remote=True)
-            from dataclasses import replace
-
             price = Price(5.0, date(2026, 1, 1), "a page", tokens=(1.0, 10.0))
             service = replace(self.capabilities.service, price=price)  # type: ignore[type-var]
             self.capabilities = replace(self.capabilities, service=service, top_k=1, cut_off=0.1)
 
         def send(self, images: Sequence[bytes]) -> list[Any]:
-            self.calls += 1
-            from adapters.base import RawAnswer
-
             usage = {"prompt_tokens": 1000, "completion_tokens": 100}
             return [RawAnswer(json.dumps({"labels": [["x", 0.5]], "usage": usage}).encode()) for _ in images]
 
@@ -256,7 +247,7 @@ def test_tokens_and_cut_offs_are_in_the_account(run: Run, query: Callable[..., A
     assert (account.top_k, account.cut_off, account.full) == (1, 0.1, 12)
 
 
-def test_a_plan_needs_no_key(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_plan_needs_no_key(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     for name in ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "VISION_ENDPOINT", "VISION_KEY", KEY):
         monkeypatch.delenv(name, raising=False)
     for adapter in ("google", "azure", "imagga", "clarifai"):
@@ -265,12 +256,10 @@ def test_a_plan_needs_no_key(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
         assert "On top" not in result.output
 
 
-def test_no_report_leaves_out_the_report_alone(
-    run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_report_skips_only_the_report(run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     estimated = []
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, *, report: estimated.append(report))
-    with Loopback() as service:
+    with LoopbackService() as service:
         adapter = LoopbackAdapter(service.url)
         query("--no-report", adapters=[adapter])
         query(adapters=[adapter])

@@ -13,7 +13,7 @@ def _classifier(store: Store, model: str = "1") -> int:
     return store.classifier(adapter="a", model=model, parameters={"x": 1})
 
 
-def test_an_answer_is_kept_byte_for_byte(tmp_path: Path) -> None:
+def test_answer_is_stored_byte_for_byte(tmp_path: Path) -> None:
     answer = RawAnswer(body=bytes(range(256)), status=207, headers={"x-request-id": "é"})
     with Store(tmp_path / "responses.sqlite") as store:
         number = _classifier(store)
@@ -24,7 +24,7 @@ def test_an_answer_is_kept_byte_for_byte(tmp_path: Path) -> None:
         assert store.answered(["key", "another"]) == {"key"}
 
 
-def test_intents_without_outcome_are_counted_for_their_classifier(store: Store) -> None:
+def test_unresolved_intents_are_counted_by_classifier(store: Store) -> None:
     number, other = _classifier(store), _classifier(store, model="2")
     one, two, three = store.begin([Request(str(n), str(n)) for n in range(3)], classifier=number)
     assert store.unresolved(classifier=number) == 3
@@ -35,10 +35,10 @@ def test_intents_without_outcome_are_counted_for_their_classifier(store: Store) 
     again = store.begin([three.request], classifier=number)[0]
     store.finish([(again, RawAnswer(body=b""))], classifier=number)
     assert again.attempt == 2
-    assert store.unresolved(classifier=number) == 1, "the first attempt may have been billed all the same"
+    assert store.unresolved(classifier=number) == 1, "the first attempt may have been billed, too"
 
 
-def test_the_latest_failure_is_reported_and_is_no_answer(store: Store) -> None:
+def test_latest_failure_is_reported(store: Store) -> None:
     number = _classifier(store)
     question = Request("key", "image")
     [intent] = store.begin([question], classifier=number)
@@ -48,7 +48,7 @@ def test_the_latest_failure_is_reported_and_is_no_answer(store: Store) -> None:
     assert store.answered(["key"]) == set()
 
 
-def test_the_first_answer_of_a_key_stays(store: Store) -> None:
+def test_first_answer_of_a_key_is_kept(store: Store) -> None:
     number = _classifier(store)
     first, second = (store.begin([Request("key", "image")], classifier=number)[0] for _ in range(2))
     store.finish([(second, RawAnswer(body=b"2"))], classifier=number)
@@ -56,7 +56,7 @@ def test_the_first_answer_of_a_key_stays(store: Store) -> None:
     assert dict(store.answers(["key"]))["key"].body == b"2"
 
 
-def test_an_answer_that_cannot_be_read_may_be_replaced_and_its_reply_is_kept(store: Store) -> None:
+def test_unreadable_answer_can_be_replaced(store: Store) -> None:
     number = _classifier(store)
     for body, replaces in ((b"<html>", False), (b"{}", True)):
         request = Request("key", "image", replaces=replaces)
@@ -67,13 +67,13 @@ def test_an_answer_that_cannot_be_read_may_be_replaced_and_its_reply_is_kept(sto
     assert store.billed("a") == 2
 
 
-def test_a_classifier_has_one_number_whatever_the_order_of_its_parameters(store: Store) -> None:
+def test_order_of_parameters_does_not_change_the_classifier(store: Store) -> None:
     number = store.classifier(adapter="a", model="m", parameters={"x": 1, "y": 2})
     assert store.classifier(adapter="a", model="m", parameters={"y": 2, "x": 1}) == number
     assert store.classifier(adapter="a", model="m", parameters={"x": 1, "y": 3}) != number
 
 
-def test_a_hundred_thousand_keys_are_looked_up_within_a_second(tmp_path: Path) -> None:
+def test_100000_keys_are_looked_up_within_a_second(tmp_path: Path) -> None:
     keys = [sha256(str(n).encode()).hexdigest() for n in range(100_000)]
     path = tmp_path / "responses.sqlite"
     with Store(path) as store:
@@ -94,7 +94,7 @@ def test_a_hundred_thousand_keys_are_looked_up_within_a_second(tmp_path: Path) -
     assert found == set(keys[::2])
 
 
-def test_a_full_disk_is_reported_as_such_and_leaves_what_was_kept(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_keeps_earlier_answers(tmp_path: Path) -> None:
     path = tmp_path / "responses.sqlite"
     with Store(path) as store:
         number = _classifier(store)
@@ -107,13 +107,13 @@ def test_a_full_disk_is_reported_as_such_and_leaves_what_was_kept(tmp_path: Path
         assert store.possibly_billed(classifier=number) == ["two"]
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match=r"responses\.sqlite cannot be written"):
         Store(tmp_path / "file" / "responses.sqlite")
 
 
-def test_a_reply_to_many_images_is_held_once(store: Store) -> None:
+def test_reply_to_many_images_is_stored_once(store: Store) -> None:
     number = _classifier(store)
     intents = store.begin([Request(str(n), str(n)) for n in range(3)], classifier=number)
     store.finish([(one, RawAnswer(b"all", 200, {}, n)) for n, one in enumerate(intents)], classifier=number)
@@ -122,7 +122,7 @@ def test_a_reply_to_many_images_is_held_once(store: Store) -> None:
     assert len({id(answer.body) for answer in answers.values()}) == 1
 
 
-def test_a_file_of_another_kind_or_of_the_future_is_refused(tmp_path: Path) -> None:
+def test_other_or_newer_file_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "photo.sqlite"
     other.write_bytes(b"not a database, but long enough to be looked at as one" * 100)
     with pytest.raises(StoreError, match="not a file of answers"):

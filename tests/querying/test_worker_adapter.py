@@ -1,4 +1,4 @@
-"""Local classifiers in worker processes: which ones use them, and that answers do not change."""
+"""Local classifiers in worker processes."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from pipeline.run.engine import IN_PROCESS, Engine, started
 from pipeline.run.files import sha256_of
 
 IMAGES = 12
-WHERE = """
+WHEREABOUTS = """
 import os, threading, time
 def classify(image):
     time.sleep(0.1)  # so that every process gets some
@@ -45,10 +45,10 @@ def images(tmp_path: Path) -> list[ImageRef]:
     return refs
 
 
-def queried(
+def query(
     adapter: Adapter, images: Sequence[ImageRef], folder: Path, engine: Engine, processes: int | None = None
 ) -> list[RawAnswer]:
-    """The answers to some images."""
+    """The answers to the images, in order."""
     with Store(folder / f"{engine.size}-{processes}.sqlite") as store:
         calls = in_workers(AdapterCalls(adapter, tuple(images)), engine, processes=processes)
         outcome = run_adapters([calls], store)[adapter.name]
@@ -63,44 +63,38 @@ def network(kind: str, folder: Path) -> Adapter:
     labels = ("a", "b", "c")
     if kind == "torchvision":
         weights = str(tiny_resnet(folder / "weights.pth"))
-        found: Adapter = make_adapter("torchvision", "resnet18", weights=weights, labels=labels, size=32, batch=2)
-        return found
+        return make_adapter("torchvision", "resnet18", weights=weights, labels=labels, size=32, batch=2)
     if kind == "clip":
-        found = make_adapter("clip", str(tiny_clip(folder / "tiny")), labels=labels, batch=2)
-        return found
+        return make_adapter("clip", str(tiny_clip(folder / "tiny")), labels=labels, batch=2)
     if kind == "huggingface":
-        found = make_adapter("huggingface", str(tiny_transformer(folder / "tiny")), batch=2)
-        return found
-    flat = {"size": 8, "mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
-    found = make_adapter("onnx", str(tiny_onnx(folder / "tiny.onnx")), labels=labels, batch=2, **flat)
-    return found
+        return make_adapter("huggingface", str(tiny_transformer(folder / "tiny")), batch=2)
+    preprocessing = {"size": 8, "mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
+    return make_adapter("onnx", str(tiny_onnx(folder / "tiny.onnx")), labels=labels, batch=2, **preprocessing)
 
 
 PACKAGES = {"torchvision": "torchvision", "onnx": "onnxruntime", "clip": "open_clip", "huggingface": "transformers"}
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
-def test_a_network_gives_the_same_answers_in_any_number_of_processes(
+def test_number_of_processes_does_not_change_answers(
     kind: str, images: list[ImageRef], tmp_path: Path, pool: Engine
 ) -> None:
     pytest.importorskip(PACKAGES[kind], reason=f"{PACKAGES[kind]} is not installed")
     adapter = network(kind, tmp_path)
     here, two, one = (
-        queried(adapter, images, tmp_path, engine, processes)
+        query(adapter, images, tmp_path, engine, processes)
         for engine, processes in ((IN_PROCESS, None), (pool, None), (pool, 1))
     )
     assert here == two == one
-    assert "_network" not in vars(adapter), "the directing process holds no copy"
+    assert "_network" not in vars(adapter), "the main process loads no network"
 
 
-def test_a_function_is_called_by_this_process_unless_more_are_wanted(
-    images: list[ImageRef], tmp_path: Path, pool: Engine
-) -> None:
-    (tmp_path / "whereabouts.py").write_text(WHERE)
+def test_function_runs_in_this_process_by_default(images: list[ImageRef], tmp_path: Path, pool: Engine) -> None:
+    (tmp_path / "whereabouts.py").write_text(WHEREABOUTS)
     adapter = make_adapter("python", "whereabouts:classify", path=tmp_path)
 
     def labels(processes: int | None) -> list[dict[str, float]]:
-        answers = queried(adapter, images, tmp_path, pool, processes)
+        answers = query(adapter, images, tmp_path, pool, processes)
         return [scores_of(adapter, answer) for answer in answers]
 
     try:
@@ -112,7 +106,7 @@ def test_a_function_is_called_by_this_process_unless_more_are_wanted(
     assert f"process {os.getpid()}" not in names
 
 
-def test_a_function_that_cannot_go_to_other_processes_says_so(tmp_path: Path, pool: Engine) -> None:
+def test_function_that_cannot_be_pickled_is_explained(tmp_path: Path, pool: Engine) -> None:
     adapter = PythonFunction.of(lambda image: {"a": 0.5})
     with pytest.raises(AdapterError, match=r"cannot be queried in several processes.*leave it out of --workers-for"):
         in_workers(AdapterCalls(adapter, ()), pool, processes=2)

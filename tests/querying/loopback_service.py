@@ -1,7 +1,4 @@
-"""A small labelling service on this machine that fails on demand, and its adapter.
-
-The label of an image is a function of its bytes. Answered images count as billed.
-"""
+"""A labelling service on loopback that fails on demand, and its adapter. Answered images count as billed."""
 
 import base64
 import json
@@ -39,10 +36,14 @@ def score_of(image: bytes) -> float:
     return int(sha256(image).hexdigest()[:6], 16) / 16**6
 
 
-class Loopback(FakeServer):
-    """Serves until the block ends; ``fault`` names what goes wrong with a request, by its number and images.
+class LoopbackService(FakeServer):
+    """A service whose scores are a function of the image.
 
-    ``billed`` counts the images that were answered with 200; ``received`` every request's, ``times`` when each came.
+    Attributes:
+        fault: (number, images) of a request -> what goes wrong, or None.
+        billed: image -> answers with status 200.
+        received: image -> requests.
+        times: when each request arrived, in seconds.
     """
 
     def __init__(self, fault: Fault = lambda number, images: None, *, log: Path | None = None) -> None:
@@ -51,7 +52,7 @@ class Loopback(FakeServer):
         self.billed: Counter[str] = Counter()
         self.received: Counter[str] = Counter()
         self.times: list[float] = []
-        self.authorised: list[str | None] = []
+        self.authorizations: list[str | None] = []
         self.version = "v1"
         self._log = log
 
@@ -64,12 +65,12 @@ class Loopback(FakeServer):
             return Response(200, {})
         images = [base64.b64decode(text) for text in request.json()["images"]]
         names = [sha256(image).hexdigest() for image in images]
-        authorisation = request.headers.get("authorization")
+        authorization = request.headers.get("authorization")
         with self._lock:
             self.times.append(time.monotonic())
             number = len(self.times)
             self.received.update(names)
-            self.authorised.append(authorisation)
+            self.authorizations.append(authorization)
             fault = self.fault(number, images)
             answers = fault not in ("429", "throttle", "500", "503", "drop", "redirect", "never", "unauthorised")
             self.billed.update(names if answers else [])
@@ -82,7 +83,7 @@ class Loopback(FakeServer):
         if fault in FAULTS:
             return FAULTS[fault]
         if fault in ("500", "503"):
-            return Response(int(fault), f"<html>broken, you sent {authorisation or ''}</html>".encode())
+            return Response(int(fault), f"<html>broken, you sent {authorization or ''}</html>".encode())
         if fault == "malformed":
             return Response(200, json.dumps({"results": results}).encode()[:-9])
         if fault == "redirect":
@@ -98,7 +99,7 @@ class Loopback(FakeServer):
 
 
 class LoopbackAdapter:
-    """Adapter of a `Loopback`; parts of a reply may fail separately."""
+    """Adapter of `LoopbackService`; images of a batch may fail separately."""
 
     def __init__(
         self,
@@ -138,16 +139,15 @@ class LoopbackAdapter:
         failure = failure_of(reply, reply.body.decode())
         if failure is not None:
             return [failure] * len(images)
-        whole = [
-            RawAnswer(reply.body, 200, kept_headers(reply.headers, ["x-request-id"]), at) for at in range(len(images))
-        ]
+        headers = kept_headers(reply.headers, ["x-request-id"])
+        answers = [RawAnswer(reply.body, 200, headers, position) for position in range(len(images))]
         try:
             results = json.loads(reply.body)["results"]
         except (ValueError, KeyError):
-            return list(whole)
+            return list(answers)
         return [
             NoAnswer(result["error"], retry="later") if "error" in result else answer
-            for result, answer in zip(results, whole, strict=True)
+            for result, answer in zip(results, answers, strict=True)
         ]
 
     def parse(self, answer: RawAnswer) -> list[Label]:

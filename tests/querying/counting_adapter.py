@@ -1,4 +1,4 @@
-"""A classifier that counts how often it receives each image, and images for it."""
+"""A local classifier that counts how often it receives each image, and images for it."""
 
 import json
 from collections import Counter
@@ -15,9 +15,9 @@ SERVICE = Service(provider="Nobody", host="127.0.0.1", retention="nothing", vers
 
 
 class CountingAdapter:
-    """Returns each image's text as its label; ``fails`` is called with each batch and may raise.
+    """Returns the text of each image as its label.
 
-    Each image is appended to the file ``log``, if given, before it is answered.
+    ``on_send`` is called with each batch and may raise. Images are appended to the file ``log`` before that.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class CountingAdapter:
         batch: int = 1,
         concurrency: int = 1,
         remote: bool = False,
-        fails: Callable[[Sequence[bytes]], None] = lambda _: None,
+        on_send: Callable[[Sequence[bytes]], None] = lambda _: None,
         log: Path | None = None,
         model: str = "1",
     ) -> None:
@@ -36,7 +36,7 @@ class CountingAdapter:
         self.capabilities = Capabilities(batch=batch, concurrency=concurrency, service=SERVICE if remote else None)
         self.received: Counter[bytes] = Counter()
         self.calls = 0
-        self._fails = fails
+        self._on_send = on_send
         self._log = log
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
@@ -45,7 +45,7 @@ class CountingAdapter:
         if self._log is not None:
             with self._log.open("ab") as file:
                 file.write(b"".join(image + b"\n" for image in images))
-        self._fails(images)
+        self._on_send(images)
         return [RawAnswer(body=json.dumps({"labels": [[image.decode(), 0.5]]}).encode()) for image in images]
 
     def parse(self, answer: RawAnswer) -> list[Label]:
@@ -53,7 +53,7 @@ class CountingAdapter:
 
 
 def write_images(folder: Path, texts: Sequence[str]) -> list[ImageRef]:
-    """One file for each text, in order; equal texts are images of equal bytes."""
+    """One file for each text, in order; equal texts are identical images."""
     folder.mkdir(parents=True, exist_ok=True)
     images = []
     for number, text in enumerate(texts):
