@@ -17,7 +17,7 @@ def similarity(degrees, scale, shift):
     return np.array([[a, -b, shift[0]], [b, a, shift[1]]])
 
 
-def moved(points, transform):
+def transformed(points, transform):
     return points @ transform[:, :2].T + transform[:, 2]
 
 
@@ -25,51 +25,53 @@ def template_pixels(size):
     return TEMPLATE * size - 0.5
 
 
-def landmarks_seen_through(transform, size):
-    """Landmarks that ``transform`` takes exactly onto the template."""
-    return moved(template_pixels(size), invert(transform))
+def landmarks_for(transform, size):
+    """Landmarks that ``transform`` maps onto the template."""
+    return transformed(template_pixels(size), invert(transform))
 
 
 @given(degrees=angles, scale=scales, shift=shifts, size=sizes)
-def test_a_known_similarity_is_recovered_exactly(degrees, scale, shift, size):
+def test_known_similarity_is_recovered(degrees, scale, shift, size):
     truth = similarity(degrees, scale, shift)
-    found = similarity_to_template(landmarks_seen_through(truth, size), size=size)
+    found = similarity_to_template(landmarks_for(truth, size), size=size)
     np.testing.assert_allclose(found, truth, rtol=1e-7, atol=1e-6)
 
 
 @given(degrees=angles, scale=scales, shift=shifts)
-def test_there_and_back_is_the_identity(degrees, scale, shift):
+def test_inverse_transform_round_trip(degrees, scale, shift):
     transform = similarity(degrees, scale, shift)
     points = np.array([[0.0, 0.0], [17.0, -3.0], [200.0, 90.0]])
-    np.testing.assert_allclose(moved(moved(points, transform), invert(transform)), points, atol=1e-6)
+    np.testing.assert_allclose(transformed(transformed(points, transform), invert(transform)), points, atol=1e-6)
 
 
 @given(
     noise=hnp.arrays(np.float64, (5, 2), elements=st.floats(-8, 8)),
     nudge=hnp.arrays(np.float64, 4, elements=st.floats(-0.05, 0.05)),
 )
-def test_no_other_similarity_fits_imperfect_landmarks_better(noise, nudge):
+def test_similarity_is_the_least_squares_fit(noise, nudge):
     landmarks = template_pixels(128) + noise
     best = similarity_to_template(landmarks, size=128)
     a, b = best[0, 0] + nudge[0], best[1, 0] + nudge[1]
     other = np.array([[a, -b, best[0, 2] + nudge[2]], [b, a, best[1, 2] + nudge[3]]])
 
     def misfit(transform):
-        return ((moved(landmarks, transform) - template_pixels(128)) ** 2).sum()
+        return ((transformed(landmarks, transform) - template_pixels(128)) ** 2).sum()
 
     assert misfit(best) <= misfit(other) + 1e-9
 
 
-def test_a_mirrored_face_is_not_mirrored_back():
+def test_similarity_never_mirrors():
     mirrored = template_pixels(128) * [-1, 1] + [127, 0]
     transform = similarity_to_template(mirrored, size=128)
     assert np.linalg.det(transform[:, :2]) >= 0
 
 
 @pytest.mark.parametrize("degrees", [-70, -15, 0, 15, 70])
-def test_rotation_is_positive_when_the_right_side_hangs_lower(degrees):
+def test_rotation_is_positive_if_the_right_side_is_lower(degrees):
     upright = template_pixels(128)
-    turned = moved(upright, similarity(degrees, 1.7, (30, 10)))  # y points down: positive turns the right side down
+    turned = transformed(
+        upright, similarity(degrees, 1.7, (30, 10))
+    )  # y points down: positive turns the right side down
     assert (turned[1, 1] > turned[0, 1]) == (degrees > 0)
     assert rotation_degrees(similarity_to_template(turned, size=128)) == pytest.approx(degrees)
 
@@ -77,15 +79,15 @@ def test_rotation_is_positive_when_the_right_side_hangs_lower(degrees):
 @pytest.mark.parametrize(
     ("degrees", "scale"), [(0, 1.0), (25, 0.7), (-40, 2.5), (10, 0.2), (-160, 0.35)], ids=lambda x: f"{x:g}"
 )
-def test_warping_puts_each_landmark_onto_the_template(degrees, scale):
-    # Shrinking below a half takes the other way through the code; it must land on the same spot.
+def test_warping_moves_landmarks_onto_the_template(degrees, scale):
+    # Scales below one half are resampled by area, in other code.
     size = 128
     centre = template_pixels(size).mean(axis=0)
     side = int(size / scale * 1.6)
     to_crop = similarity(degrees, scale, (0, 0))
     to_crop[:, 2] = centre - to_crop[:, :2] @ (side / 2, side / 2)
     rows, columns = np.mgrid[:side, :side]
-    for landmark, goal in zip(landmarks_seen_through(to_crop, size), template_pixels(size), strict=True):
+    for landmark, goal in zip(landmarks_for(to_crop, size), template_pixels(size), strict=True):
         spread = max(2.5 / scale, 2.5)
         blob = 255 * np.exp(-((columns - landmark[0]) ** 2 + (rows - landmark[1]) ** 2) / (2 * spread**2))
         photo = np.repeat(blob[..., None], 3, axis=2).astype(np.uint8)
@@ -95,7 +97,7 @@ def test_warping_puts_each_landmark_onto_the_template(degrees, scale):
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 4.0])
-def test_beyond_the_photo_its_border_is_repeated(scale):
+def test_warping_replicates_the_border(scale):
     photo = np.full((40, 60, 3), (200, 120, 40), dtype=np.uint8)
     crop = warp_to_template(photo, similarity(20, scale, (100, 90)), size=128)
     assert crop.shape == (128, 128, 3)
@@ -112,6 +114,6 @@ def test_beyond_the_photo_its_border_is_repeated(scale):
         (np.full((5, 2), 33.0), "coincide"),
     ],
 )
-def test_bad_landmarks_are_refused(landmarks, message):
+def test_invalid_landmarks_raise(landmarks, message):
     with pytest.raises(ValueError, match=message):
         similarity_to_template(landmarks, size=128)

@@ -1,4 +1,4 @@
-"""The shipped confusion matrices: of the shipped weights, and read as they were written."""
+"""Confusion matrices of the embedded classifiers."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ MATRIX = Confusion(
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_the_shipped_matrices_are_of_the_shipped_weights(name):
+def test_embedded_matrices_belong_to_the_embedded_weights(name):
     matrix = read_confusion(name, weights=record(name).sha256)
     assert matrix.faces > 1000
     for attribute, categories in (("gender", ("feminine", "masculine")), ("race", RACES)):
@@ -26,17 +26,17 @@ def test_the_shipped_matrices_are_of_the_shipped_weights(name):
         assert right / matrix.faces > {"gender": 0.9, "race": 0.75}[attribute]
 
 
-def test_what_was_written_is_read(tmp_path: Path):
+def test_confusion_file_round_trip(tmp_path: Path):
     write_confusion({"judge": MATRIX}, tmp_path / "confusion.json")
     assert read_confusion("judge", weights="abc", file=tmp_path / "confusion.json") == MATRIX
 
 
-def test_one_attribute_is_counted_over_the_other():
+def test_counts_of_one_attribute_are_marginal():
     assert MATRIX.of(("masculine", "feminine")) == [[17, 3], [2, 18]]
     assert MATRIX.of(("White", "Black")) == [[19, 1], [1, 19]]
 
 
-def test_a_matrix_of_other_weights_says_nothing(tmp_path: Path):
+def test_missing_outdated_and_invalid_files_raise(tmp_path: Path):
     file = tmp_path / "confusion.json"
     with pytest.raises(ConfusionError, match="no confusion matrix of the judge"):
         read_confusion("judge", weights="abc", file=file)
@@ -48,6 +48,6 @@ def test_a_matrix_of_other_weights_says_nothing(tmp_path: Path):
         read_confusion("judge", weights="abc", file=file)
 
 
-def test_categories_of_no_attribute_are_refused():
+def test_unknown_categories_raise():
     with pytest.raises(ConfusionError, match="there is no confusion matrix for the categories young, old"):
         MATRIX.of(("young", "old"))

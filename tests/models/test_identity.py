@@ -9,24 +9,26 @@ from models.identity import FILE, SIZE, find_weights, load_recogniser, similarit
 from models.weights import WeightsError
 
 
-class Tiny(nn.Module):
-    """Stands in for InceptionResnetV1: embeds a face by the mean colours of its parts, in a space of eight."""
+class TinyRecogniser(nn.Module):
+    """Replaces InceptionResnetV1: an 8-dimensional embedding of a face's mean colours."""
 
     def __init__(self):
         super().__init__()
         self.last = nn.Linear(48, 8, bias=False)
 
     def forward(self, faces):
-        self.shown = faces
+        self.received = faces
         return self.last(nn.functional.adaptive_avg_pool2d(faces, 4).flatten(1))
 
 
 @pytest.fixture
 def weights_file(tmp_path, monkeypatch):
-    """Weights of the stand-in as the public file holds them: with a classifier over the training's identities."""
-    monkeypatch.setattr(facenet_pytorch, "InceptionResnetV1", Tiny)
+    """Weights of the replacement in the layout of the public file, which includes a classifier."""
+    monkeypatch.setattr(facenet_pytorch, "InceptionResnetV1", TinyRecogniser)
     file = tmp_path / FILE
-    torch.save(Tiny().state_dict() | {"logits.weight": torch.zeros(5, 8), "logits.bias": torch.zeros(5)}, file)
+    torch.save(
+        TinyRecogniser().state_dict() | {"logits.weight": torch.zeros(5, 8), "logits.bias": torch.zeros(5)}, file
+    )
     return file
 
 
@@ -35,7 +37,7 @@ def crops(count, seed=0):
     return nn.functional.interpolate(small, size=(128, 128), mode="nearest")
 
 
-# Where the weights are looked for
+# The file
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def crops(count, seed=0):
     [{"TORCH_HOME": "{}/torch"}, {"XDG_CACHE_HOME": "{}/cache"}, {"HOME": "{}"}, {"HOME": "{}", "TORCH_HOME": "~/t"}],
     ids=["TORCH_HOME", "XDG_CACHE_HOME", "home", "home in TORCH_HOME"],
 )
-def test_weights_are_found_where_facenet_pytorch_keeps_them_and_are_never_fetched(tmp_path, monkeypatch, environment):
+def test_weights_are_found_in_the_cache_of_facenet_pytorch_without_download(tmp_path, monkeypatch, environment):
     for name in ("TORCH_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -60,22 +62,24 @@ def test_weights_are_found_where_facenet_pytorch_keeps_them_and_are_never_fetche
 # Loading
 
 
-def test_the_network_is_loaded_without_the_classifier_frozen_and_in_evaluation_mode(weights_file):
+def test_network_is_loaded_frozen_and_without_the_classifier(weights_file):
     network = load_recogniser(weights_file)
     assert torch.equal(network.last.weight, torch.load(weights_file, weights_only=True)["last.weight"])
     assert not network.training
     assert not any(parameter.requires_grad for parameter in network.parameters())
 
 
-class Malice:
+class MaliciousPickle:
     def __reduce__(self):
         return (print, ("executed",))
 
 
 @pytest.mark.parametrize(
-    "content", [{"other": torch.zeros(2)}, {}, [1, 2], Malice(), None], ids=["other", "empty", "list", "code", "junk"]
+    "content",
+    [{"other": torch.zeros(2)}, {}, [1, 2], MaliciousPickle(), None],
+    ids=["other", "empty", "list", "code", "junk"],
 )
-def test_a_file_of_something_else_is_named_and_not_run(content, weights_file, capsys):
+def test_invalid_file_raises_without_executing_code(content, weights_file, capsys):
     if content is None:
         weights_file.write_text("not weights")
     else:
@@ -88,7 +92,7 @@ def test_a_file_of_something_else_is_named_and_not_run(content, weights_file, ca
 # Similarity
 
 
-def test_a_face_is_the_same_person_as_itself_and_the_order_does_not_matter(weights_file):
+def test_similarity_is_symmetric_and_one_for_identical_faces(weights_file):
     network = load_recogniser(weights_file)
     one, other = crops(5), crops(5, seed=1)
     assert similarity(network, one, one).tolist() == pytest.approx([1] * 5, abs=1e-5)
@@ -99,7 +103,7 @@ def test_a_face_is_the_same_person_as_itself_and_the_order_does_not_matter(weigh
     assert (there < 0.999).all()
 
 
-def test_each_face_is_compared_with_its_own_reference(weights_file):
+def test_faces_are_compared_pairwise(weights_file):
     network = load_recogniser(weights_file)
     one, other = crops(3), crops(3, seed=1)
     other[1] = one[1]
@@ -108,17 +112,17 @@ def test_each_face_is_compared_with_its_own_reference(weights_file):
     assert similarity(network, one, other).tolist() == pytest.approx(singly, abs=1e-4)
 
 
-def test_the_network_is_shown_what_it_was_trained_on(weights_file):
+def test_input_has_the_size_and_range_of_training(weights_file):
     network = load_recogniser(weights_file)
     white = torch.ones(1, 3, 128, 128)
     similarity(network, white, -white)
-    assert network.shown.shape == (2, 3, SIZE, SIZE)
+    assert network.received.shape == (2, 3, SIZE, SIZE)
     # (255 - 127.5) / 128 and (0 - 127.5) / 128
-    assert network.shown[0].unique().tolist() == pytest.approx([127.5 / 128])
-    assert network.shown[1].unique().tolist() == pytest.approx([-127.5 / 128])
+    assert network.received[0].unique().tolist() == pytest.approx([127.5 / 128])
+    assert network.received[1].unique().tolist() == pytest.approx([-127.5 / 128])
 
 
-def test_the_real_networks_file_has_the_name_that_is_looked_for():
+def test_file_name_and_size_are_those_of_facenet_pytorch():
     source = facenet_pytorch.models.inception_resnet_v1.load_weights.__code__
     assert any(FILE in str(constant) for constant in source.co_consts)
     assert identity.SIZE == 160

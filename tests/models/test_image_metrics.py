@@ -10,11 +10,11 @@ from pipeline.counterfactuals.mask import feather
 
 SIDE = 48
 WHOLE = np.ones((SIDE, SIDE), np.float32)
-pictures = arrays(np.float32, (16, 16, 3), elements=st.floats(0, 255, width=32))
+images = arrays(np.float32, (16, 16, 3), elements=st.floats(0, 255, width=32))
 masks = arrays(np.float32, (16, 16), elements=st.floats(0, 1, width=32)).filter(lambda mask: mask.sum() > 1)
 
 
-def noise(seed=0, *, mean=120.0, spread=40.0):
+def noise_image(seed=0, *, mean=120.0, spread=40.0):
     return np.random.default_rng(seed).normal(mean, spread, (SIDE, SIDE, 3)).clip(0, 255).astype(np.float32)
 
 
@@ -28,50 +28,52 @@ def disc(radius=14):
 
 @settings(max_examples=15)
 @given(st.floats(0.5, 60))
-def test_a_picture_that_is_off_by_so_many_levels_has_the_textbooks_psnr(levels):
-    assert psnr(noise(), noise() + np.float32(levels), WHOLE) == pytest.approx(20 * np.log10(255 / levels), abs=0.01)
+def test_psnr_of_a_constant_offset(levels):
+    assert psnr(noise_image(), noise_image() + np.float32(levels), WHOLE) == pytest.approx(
+        20 * np.log10(255 / levels), abs=0.01
+    )
 
 
 @settings(max_examples=15)
-@given(pictures, masks)
-def test_the_same_picture_is_infinitely_near(picture, mask):
-    assert psnr(picture, picture, mask) == float("inf")
-    assert ssim(picture, picture, mask) == pytest.approx(1, abs=1e-3)
+@given(images, masks)
+def test_identical_images_have_infinite_psnr_and_ssim_one(image, mask):
+    assert psnr(image, image, mask) == float("inf")
+    assert ssim(image, image, mask) == pytest.approx(1, abs=1e-3)
 
 
 @settings(max_examples=15)
-@given(pictures, pictures, masks)
-def test_it_does_not_matter_which_of_the_two_is_the_first(one, other, mask):
+@given(images, images, masks)
+def test_psnr_and_ssim_are_symmetric(one, other, mask):
     assert psnr(one, other, mask) == pytest.approx(psnr(other, one, mask))
     assert ssim(one, other, mask) == pytest.approx(ssim(other, one, mask), abs=1e-5)
 
 
-def test_what_is_outside_the_mask_does_not_count():
+def test_pixels_outside_the_mask_are_ignored():
     mask = disc()
-    spoilt = np.where(mask[..., None] > 0, noise(), 0)
-    assert psnr(noise(), spoilt, mask) == float("inf")
-    # A window of SSIM looks five pixels around.
+    spoilt = np.where(mask[..., None] > 0, noise_image(), 0)
+    assert psnr(noise_image(), spoilt, mask) == float("inf")
+    # SSIM's window has a radius of five pixels.
     inner = disc(radius=8)
-    assert ssim(noise(), spoilt, inner) == pytest.approx(1, abs=1e-5)
-    assert ssim(noise(), spoilt, mask) < 0.99
+    assert ssim(noise_image(), spoilt, inner) == pytest.approx(1, abs=1e-5)
+    assert ssim(noise_image(), spoilt, mask) < 0.99
 
 
-def test_a_soft_mask_weighs_each_pixel():
+def test_soft_mask_weights_pixels():
     left = np.zeros((SIDE, SIDE, 1), np.float32)
     left[:, : SIDE // 2] = 10
     mask = np.where(left[..., 0] > 0, 0.25, 0.75).astype(np.float32)
-    error = 0.25 * 10**2  # a quarter of the weight is off by ten
-    assert psnr(noise(), noise() + left, mask) == pytest.approx(10 * np.log10(255**2 / error), abs=1e-3)
+    error = 0.25 * 10**2  # a quarter of the weight has an error of ten
+    assert psnr(noise_image(), noise_image() + left, mask) == pytest.approx(10 * np.log10(255**2 / error), abs=1e-3)
 
 
 @pytest.mark.parametrize("measure", [psnr, ssim])
-def test_an_empty_mask_has_no_figure(measure):
-    assert np.isnan(measure(noise(), noise(1), 0 * WHOLE))
+def test_empty_mask_gives_nan(measure):
+    assert np.isnan(measure(noise_image(), noise_image(1), 0 * WHOLE))
 
 
 @pytest.mark.parametrize("measure", [psnr, ssim])
-def test_in_another_range_the_figures_are_the_same(measure):
-    one, other = noise(), noise() * 0.8 + noise(1) * 0.2
+def test_metrics_are_invariant_to_the_range(measure):
+    one, other = noise_image(), noise_image() * 0.8 + noise_image(1) * 0.2
     unit = measure(one / 255, other / 255, WHOLE, levels=1.0)
     assert unit == pytest.approx(measure(one, other, WHOLE), abs=1e-3)
 
@@ -79,7 +81,7 @@ def test_in_another_range_the_figures_are_the_same(measure):
 # SSIM
 
 
-def direct_ssim(one, other):
+def reference_ssim(one, other):
     """Wang et al. 2004, eq. 13, with scipy's Gaussian of eleven taps."""
     x, y = ((image.astype(np.float64) @ np.array(LUMA)) for image in (one, other))
 
@@ -93,23 +95,25 @@ def direct_ssim(one, other):
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.8])
-def test_ssim_agrees_with_the_formula_written_out(share):
-    one, other = noise(), (1 - share) * noise() + share * noise(1)
+def test_ssim_equals_the_formula(share):
+    one, other = noise_image(), (1 - share) * noise_image() + share * noise_image(1)
     mask = disc()
-    expected = (direct_ssim(one, other) * mask).sum() / mask.sum()
+    expected = (reference_ssim(one, other) * mask).sum() / mask.sum()
     assert ssim(one, other, mask) == pytest.approx(expected, abs=1e-3)
-    assert ssim(one, other, WHOLE) == pytest.approx(direct_ssim(one, other).mean(), abs=1e-3)
+    assert ssim(one, other, WHOLE) == pytest.approx(reference_ssim(one, other).mean(), abs=1e-3)
 
 
-def test_two_flat_walls_differ_by_their_means_alone():
+def test_ssim_of_uniform_images_depends_on_their_means():
     dark, light = (np.full((SIDE, SIDE, 3), level, np.float32) for level in (100, 150))
     c1 = (0.01 * 255) ** 2
     assert ssim(dark, light, WHOLE) == pytest.approx((2 * 100 * 150 + c1) / (100**2 + 150**2 + c1), abs=1e-3)
 
 
-def test_a_blurred_and_an_inverted_picture_are_less_and_less_alike():
-    blurred = gaussian_filter(noise(), (1, 1, 0))
-    figures = [ssim(noise(), other, WHOLE) for other in (noise(), blurred, noise(1), 255 - noise())]
+def test_ssim_orders_blurred_random_and_inverted_images():
+    blurred = gaussian_filter(noise_image(), (1, 1, 0))
+    figures = [
+        ssim(noise_image(), other, WHOLE) for other in (noise_image(), blurred, noise_image(1), 255 - noise_image())
+    ]
     assert figures == sorted(figures, reverse=True)
     assert figures[-1] < 0 < figures[1] < 0.9
 
@@ -117,95 +121,95 @@ def test_a_blurred_and_an_inverted_picture_are_less_and_less_alike():
 # The seam
 
 
-def shown(picture):
-    return picture.round().clip(0, 255).astype(np.uint8)
+def as_uint8(image):
+    return image.round().clip(0, 255).astype(np.uint8)
 
 
-FACE = 160  # pixels a side of a face's crop
+FACE = 160  # width of a face's crop in pixels
 SKIN, HAIR = (196.0, 150.0, 128.0), (52.0, 40.0, 36.0)
 
 
 def portrait(*, shading=0.5, grain=1.5, hair=HAIR, side=FACE):
-    """Shaded, grainy skin under hair: the hair's edge is at a third of the height, and soft, as in photos."""
+    """Shaded, grainy skin below hair, with a soft edge at a third of the height."""
     rows = np.linspace(0, 1, side)[:, None]
     skin = np.array(SKIN) + shading * (np.arange(side)[None, :, None] - side / 2) * 160 / side
     covered = 1 / (1 + np.exp((rows - 1 / 3) * side / 1.2))[..., None]
-    picture = covered * np.array(hair) + (1 - covered) * np.broadcast_to(skin, (side, side, 3))
-    return picture + np.random.default_rng(0).normal(0, grain, (side, side, 1)), 1 - covered[..., 0]
+    image = covered * np.array(hair) + (1 - covered) * np.broadcast_to(skin, (side, side, 3))
+    return image + np.random.default_rng(0).normal(0, grain, (side, side, 1)), 1 - covered[..., 0]
 
 
 def cheek(*, soft=0.0, side=FACE):
-    """A mask whose outline lies on skin alone."""
+    """A mask whose outline lies entirely on skin."""
     rows, columns = np.mgrid[:side, :side] / side
     return feather((np.hypot(rows - 0.68, columns - 0.5) < 0.22).astype(np.float32), pixels=soft)
 
 
-def line_shown(photo, version, mask, *, face=FACE):
-    return mask_edge(shown(photo), mask, face=face).share_shown(shown(version))
+def visible_edge(photo, version, mask, *, face=FACE):
+    return mask_edge(as_uint8(photo), mask, face=face).share_shown(as_uint8(version))
 
 
-def test_an_unchanged_photo_has_no_seam():
-    assert line_shown(noise(), noise(), cheek(side=SIDE)) == 0
+def test_unchanged_photo_has_no_seam():
+    assert visible_edge(noise_image(), noise_image(), cheek(side=SIDE)) == 0
 
 
 @pytest.mark.parametrize("levels", [3, -3, 6, 12])
 @pytest.mark.parametrize("soft", [0.0, 1.0], ids=["hard", "soft"])
-def test_a_line_on_smooth_skin_is_found_all_along_the_mask(levels, soft):
+def test_step_on_smooth_skin_is_visible_along_the_whole_mask(levels, soft):
     photo, _ = portrait()
     mask = cheek(soft=soft)
-    assert line_shown(photo, photo + levels * mask[..., None], mask) > 0.9
+    assert visible_edge(photo, photo + levels * mask[..., None], mask) > 0.9
 
 
-def test_a_line_on_a_part_of_the_outline_counts_as_that_part():
+def test_step_on_part_of_the_outline_counts_partially():
     photo, skin = portrait()
     mask = skin * (np.mgrid[:FACE, :FACE][1] < FACE / 2)  # hair above, a straight line down the middle of the skin
-    share = line_shown(photo, photo + 6 * mask[..., None], mask.astype(np.float32))
+    share = visible_edge(photo, photo + 6 * mask[..., None], mask.astype(np.float32))
     assert 0.2 < share < 0.7
 
 
 @pytest.mark.parametrize("lighter", [40, 15, -15, -40])
-def test_an_even_change_of_tone_of_skin_under_dark_hair_is_no_seam(lighter):
+def test_change_of_skin_tone_up_to_dark_hair_is_no_seam(lighter):
     photo, skin = portrait()
     mask = np.where(skin > 0.02, skin, 0).astype(np.float32)
-    assert line_shown(photo, photo + lighter * mask[..., None], mask) < 0.02
+    assert visible_edge(photo, photo + lighter * mask[..., None], mask) < 0.02
 
 
-def test_the_same_change_that_ends_before_the_hair_is_one():
+def test_change_that_ends_before_the_hair_is_a_seam():
     photo, skin = portrait()
     mask = np.roll(np.where(skin > 0.02, skin, 0), 12, axis=0).astype(np.float32)
     mask[:12] = 0
-    assert line_shown(photo, photo + 15 * mask[..., None], mask) > 0.4
+    assert visible_edge(photo, photo + 15 * mask[..., None], mask) > 0.4
 
 
-def test_skin_and_a_background_that_differ_in_colour_alone_have_an_edge():
+def test_edge_between_equally_light_colours_hides_a_change():
     blue = (90.0, 180.0, 210.0)
     photo, skin = portrait(hair=blue)
-    assert abs(np.dot(np.subtract(SKIN, blue), LUMA)) < 6, "as light as the skin"
+    assert abs(np.dot(np.subtract(SKIN, blue), LUMA)) < 6, "equal luma"
     mask = np.where(skin > 0.02, skin, 0).astype(np.float32)
-    assert line_shown(photo, photo - 30 * mask[..., None], mask) < 0.02
+    assert visible_edge(photo, photo - 30 * mask[..., None], mask) < 0.02
 
 
-def test_a_change_that_follows_a_wide_feather_is_no_seam():
+def test_change_with_a_wide_feather_is_no_seam():
     photo, _ = portrait()
     mask = cheek(soft=24)
-    assert line_shown(photo, photo + 10 * mask[..., None], mask) < 0.02
+    assert visible_edge(photo, photo + 10 * mask[..., None], mask) < 0.02
 
 
-def test_what_happens_away_from_the_edge_is_no_seam():
+def test_change_away_from_the_edge_is_no_seam():
     photo, _ = portrait()
     inside = cheek(soft=0)[..., None] * 0
     inside[100:116, 70:90] = 1
-    assert line_shown(photo, np.where(inside > 0, 0, photo), cheek(soft=4)) == 0
+    assert visible_edge(photo, np.where(inside > 0, 0, photo), cheek(soft=4)) == 0
 
 
 @pytest.mark.parametrize("side", [80, 480, 900])
-def test_a_line_is_found_in_small_and_in_large_photos(side):
+def test_seams_are_found_at_any_resolution(side):
     photo, skin = portrait(side=side)
     mask = cheek(side=side)
-    assert line_shown(photo, photo + 6 * mask[..., None], mask, face=side) > 0.9
+    assert visible_edge(photo, photo + 6 * mask[..., None], mask, face=side) > 0.9
     even = np.where(skin > 0.02, skin, 0).astype(np.float32)
-    assert line_shown(photo, photo + 30 * even[..., None], even, face=side) < 0.05
+    assert visible_edge(photo, photo + 30 * even[..., None], even, face=side) < 0.05
 
 
-def test_without_any_mask_there_is_no_seam():
-    assert line_shown(noise(), noise(1), np.zeros((SIDE, SIDE), np.float32)) == 0
+def test_empty_mask_has_no_seam():
+    assert visible_edge(noise_image(), noise_image(1), np.zeros((SIDE, SIDE), np.float32)) == 0

@@ -24,17 +24,17 @@ from models.judge import (
 from models.weights import load_judge
 
 
-def tiny(kind):
+def tiny_network(kind):
     torch.manual_seed(3)
     return kind(widths=(8, 8, 16, 16)).eval().requires_grad_(False)
 
 
 @pytest.fixture(params=[Estimator, Judge, GreyJudge])
 def network(request):
-    return tiny(request.param)
+    return tiny_network(request.param)
 
 
-def test_the_outputs_are_laid_out_gender_race_ages_age_smiling():
+def test_layout_of_outputs():
     assert OUTPUTS == 14
     rows = torch.arange(28.0).reshape(2, 14)
     gender, race, at_least, age, smiling = split(rows)
@@ -46,7 +46,7 @@ def test_the_outputs_are_laid_out_gender_race_ages_age_smiling():
 
 
 @pytest.mark.parametrize("size", [64, 128, 256])
-def test_the_view_holds_the_face_without_the_crops_border(size):
+def test_view_contains_the_landmarks(size):
     rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
     seen = view(torch.stack([rows, columns, rows])[None])
     side = seen.shape[-1]
@@ -58,7 +58,7 @@ def test_the_view_holds_the_face_without_the_crops_border(size):
     assert (points < [left + side, top + side]).all()
 
 
-def test_a_crop_of_128_is_looked_at_in_the_networks_own_size(network):
+def test_crops_are_resized_to_the_input_size(network):
     crops = torch.rand(2, 3, 128, 128) * 2 - 1
     assert network.look(crops).shape == (2, 3, network.size, network.size)
     if network.size == 96:
@@ -69,7 +69,7 @@ def test_a_crop_of_128_is_looked_at_in_the_networks_own_size(network):
     np.testing.assert_allclose(seen.features, features, rtol=1e-5, atol=1e-6)
 
 
-def test_the_grey_judge_sees_neither_colour_nor_exposure():
+def test_grey_judge_is_invariant_to_colour_and_exposure():
     judge = load_judge("grey-judge")
     crops = torch.nn.functional.interpolate(torch.rand(6, 3, 9, 9), size=(128, 128), mode="bicubic") - 0.5
     plain = judge.perceive(crops)
@@ -81,7 +81,7 @@ def test_the_grey_judge_sees_neither_colour_nor_exposure():
 
 
 @pytest.mark.parametrize("size", [64, 128, 200])
-def test_what_is_perceived_lies_in_its_range_for_any_crop_size(network, size):
+def test_perceived_values_are_in_range_for_any_crop_size(network, size):
     with torch.inference_mode():
         seen = network.perceive(torch.rand(3, 3, size, size) * 2 - 1)
     for probabilities, shape in ((seen.masculine, (3,)), (seen.race, (3, 5)), (seen.at_least, (3, len(AGE_STEPS)))):
@@ -95,13 +95,13 @@ def test_what_is_perceived_lies_in_its_range_for_any_crop_size(network, size):
     assert seen.features.shape == (3, 16)
 
 
-def test_the_same_face_is_perceived_alike_at_another_size(network):
+def test_perceived_gender_is_invariant_to_resolution(network):
     small = torch.nn.functional.interpolate(torch.randn(1, 3, 8, 8), size=(128, 128), mode="bicubic").clamp(-1, 1)
     large = torch.nn.functional.interpolate(small, size=(256, 256), mode="bilinear")
     assert network.perceive(small).masculine.item() == pytest.approx(network.perceive(large).masculine.item(), abs=0.02)
 
 
-def test_temperatures_change_the_probabilities_but_not_the_decision(network):
+def test_temperature_changes_probabilities_but_not_decisions(network):
     crops = torch.rand(6, 3, 128, 128) * 2 - 1
     network.heads.weight.mul_(20)  # untrained networks are undecided
     before = network.perceive(crops)
@@ -115,7 +115,7 @@ def test_temperatures_change_the_probabilities_but_not_the_decision(network):
     assert (after.race.max(dim=1).values <= before.race.max(dim=1).values + 1e-6).all()
 
 
-def test_the_temperatures_are_part_of_the_weights(network):
+def test_temperatures_are_part_of_the_state_dict(network):
     network.gender_temperature.fill_(1.7)
     other = type(network)(widths=(8, 8, 16, 16))
     other.load_state_dict(network.state_dict())
@@ -123,16 +123,16 @@ def test_the_temperatures_are_part_of_the_weights(network):
 
 
 @given(st.floats(0, 120), st.floats(0, 120))
-def test_young_falls_with_age_and_is_0_at_forty(first, second):
+def test_young_decreases_with_age_and_is_0_at_forty(first, second):
     younger, older = sorted([first, second])
     assert young_from_age(torch.tensor(younger)) >= young_from_age(torch.tensor(older))
     assert young_from_age(torch.tensor(40.0)) == 0
     assert young_from_age(torch.tensor(25.0)).item() == pytest.approx(math.tanh(1))
 
 
-def test_an_age_is_never_negative():
+def test_age_is_never_negative():
     assert age_in_years(torch.tensor([-5.0, 0.0, 1.0])).tolist() == [0, 40, 60]
 
 
-def test_there_are_five_races_in_a_fixed_order():
+def test_order_of_races():
     assert RACES == ("White", "Black", "Asian", "Indian", "Others")

@@ -54,7 +54,7 @@ def public_layout():
 def bisenet():
     torch.manual_seed(1)
     network = BiSeNet().eval()
-    # Fresh statistics are 0 and 1; others show whether they are loaded.
+    # Values other than the initial 0 and 1 show that statistics are loaded.
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.running_mean.normal_(0, 0.1)
@@ -62,33 +62,33 @@ def bisenet():
     return network
 
 
-def test_bisenet_has_exactly_the_public_layout(bisenet):
+def test_bisenet_has_the_layout_of_the_public_weights(bisenet):
     state = bisenet.state_dict()
     assert {name: tuple(tensor.shape) for name, tensor in state.items()} == public_layout()
     assert len(state) == 191
     assert sum(parameter.numel() for parameter in bisenet.parameters()) == 13_300_416
 
 
-def test_bisenet_sees_photos_of_other_sizes_than_its_own(bisenet):
+def test_bisenet_accepts_other_sizes(bisenet):
     with torch.inference_mode():
         assert bisenet(torch.rand(1, 3, 64, 64) * 2 - 1).shape == (1, 19, 64, 64)
         assert bisenet(torch.rand(2, 3, 64, 96) * 2 - 1).shape == (2, 19, 64, 96)
 
 
-def test_bisenet_is_shown_photos_in_imagenets_terms(bisenet):
-    shown = []
-    hook = bisenet.cp.resnet.conv1.register_forward_pre_hook(lambda _, inputs: shown.append(inputs[0][0, :, 0, 0]))
+def test_bisenet_input_has_imagenet_normalisation(bisenet):
+    received = []
+    hook = bisenet.cp.resnet.conv1.register_forward_pre_hook(lambda _, inputs: received.append(inputs[0][0, :, 0, 0]))
     with torch.inference_mode():
         for level in (-1.0, 1.0):
             bisenet(torch.full((1, 3, 64, 64), level))
     hook.remove()
     mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
-    np.testing.assert_allclose(shown[0], (0 - mean) / deviation, rtol=1e-5)
-    np.testing.assert_allclose(shown[1], (1 - mean) / deviation, rtol=1e-5)
+    np.testing.assert_allclose(received[0], (0 - mean) / deviation, rtol=1e-5)
+    np.testing.assert_allclose(received[1], (1 - mean) / deviation, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 64), (2, 96, 64)])
-def test_the_small_parser_gives_logits_for_every_pixel(shape):
+def test_small_parser_gives_logits_for_every_pixel(shape):
     count, height, width = shape
     with torch.inference_mode():
         logits = SmallParser().eval()(torch.rand(count, 3, height, width) * 2 - 1)
@@ -97,19 +97,19 @@ def test_the_small_parser_gives_logits_for_every_pixel(shape):
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 64), (2, 96, 64)])
-def test_its_logits_are_computed_at_half_the_resolution(shape):
+def test_coarse_logits_have_half_the_resolution(shape):
     count, height, width = shape
     network, photos = SmallParser(widths=(8, 8, 8, 8, 8)).eval(), torch.rand(count, 3, height, width) * 2 - 1
     with torch.inference_mode():
         coarse, full = network.coarse(photos), network(photos)
     assert coarse.shape == (count, len(CLASSES), height // 2, width // 2)
-    # Each coarse logit stands for the middle of its four pixels.
+    # A coarse logit is that of the centre of four pixels.
     differences = torch.nn.functional.avg_pool2d(full, 2) - coarse
     assert differences.abs().mean() < 0.1 * coarse.std()
     assert differences.mean().abs() < 1e-3
 
 
-def test_the_small_parser_is_a_sixth_of_bisenet():
+def test_number_of_parameters_of_the_small_parser():
     assert sum(parameter.numel() for parameter in SmallParser().parameters()) == 1_979_107
     assert SmallParser.size % 32 == 0
 
@@ -117,29 +117,29 @@ def test_the_small_parser_is_a_sixth_of_bisenet():
 # Names
 
 
-def test_there_are_nineteen_classes_in_the_public_order():
+def test_order_of_classes():
     assert len(CLASSES) == 19
     assert [CLASSES.index(name) for name in ("background", "skin", "nose", "hair", "hat")] == [0, 1, 10, 17, 18]
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_group_stands_for_its_members(group):
+def test_group_is_replaced_by_its_members(group):
     assert class_indices([group]) == tuple(sorted(CLASSES.index(member) for member in GROUPS[group]))
 
 
 @given(st.lists(st.sampled_from([*CLASSES, *GROUPS])))
-def test_indices_are_sorted_and_each_once_in_whatever_order_they_are_named(names):
+def test_class_indices_are_sorted_and_unique(names):
     indices = class_indices(names)
     assert list(indices) == sorted(set(indices))
     assert indices == class_indices(reversed(names))
 
 
-def test_an_unknown_class_is_refused_with_those_there_are():
+def test_unknown_class_raises_with_the_known_names():
     with pytest.raises(ValueError, match=r"'chin'.*skin.*brows"):
         class_indices(["skin", "chin"])
 
 
-def test_mirroring_twice_changes_nothing_and_swaps_left_with_right():
+def test_mirroring_swaps_left_and_right_classes():
     assert [MIRRORED[MIRRORED[index]] for index in range(19)] == list(range(19))
     for index, name in enumerate(CLASSES):
         partner = {"l_": "r_", "r_": "l_"}.get(name[:2], name[:2]) + name[2:]
@@ -152,16 +152,16 @@ def test_mirroring_twice_changes_nothing_and_swaps_left_with_right():
 
 
 @pytest.fixture
-def trusted(monkeypatch):
-    """Makes a file the one whose sha256 is expected."""
+def trust(monkeypatch):
+    """Make the sha256 of a file the expected one."""
     return lambda file: monkeypatch.setattr(weights, "PUBLIC_BISENET_SHA256", sha256(file.read_bytes()).hexdigest())
 
 
 @pytest.mark.parametrize("new_format", [True, False], ids=["zip", "legacy"])
-def test_public_weights_load_from_a_state_dict(bisenet, tmp_path, trusted, new_format):
+def test_public_weights_load_from_a_state_dict(bisenet, tmp_path, trust, new_format):
     file = tmp_path / "79999_iter.pth"
     torch.save(bisenet.state_dict(), file, _use_new_zipfile_serialization=new_format)
-    trusted(file)
+    trust(file)
     loaded = load_parser("bisenet", weights=file)
     photos = torch.rand(1, 3, 64, 64) * 2 - 1
     np.testing.assert_allclose(loaded(photos), bisenet(photos).detach(), rtol=0, atol=0)
@@ -169,13 +169,13 @@ def test_public_weights_load_from_a_state_dict(bisenet, tmp_path, trusted, new_f
     assert not any(parameter.requires_grad for parameter in loaded.parameters())
 
 
-class Malice:
+class MaliciousPickle:
     def __reduce__(self):
         return (print, ("executed",))
 
 
-@pytest.mark.parametrize("content", [{"weight": torch.zeros(2)}, Malice()], ids=["other network", "code"])
-def test_another_file_is_refused_by_its_sha256_before_anything_is_read_from_it(content, tmp_path, capsys):
+@pytest.mark.parametrize("content", [{"weight": torch.zeros(2)}, MaliciousPickle()], ids=["other network", "code"])
+def test_file_with_another_sha256_raises_without_executing_code(content, tmp_path, capsys):
     file = tmp_path / "other.pth"
     torch.save(content, file)
     with pytest.raises(WeightsError, match=r"other\.pth is not the public BiSeNet weights") as caught:
@@ -186,37 +186,37 @@ def test_another_file_is_refused_by_its_sha256_before_anything_is_read_from_it(c
 
 
 @pytest.mark.parametrize(
-    "content", [{"weight": torch.zeros(2)}, [1, 2], Malice()], ids=["other network", "no network", "code"]
+    "content", [{"weight": torch.zeros(2)}, [1, 2], MaliciousPickle()], ids=["other network", "no network", "code"]
 )
-def test_even_a_trusted_file_runs_no_code_and_has_to_fit(content, tmp_path, trusted, capsys):
+def test_file_with_the_right_sha256_must_be_a_matching_state_dict(content, tmp_path, trust, capsys):
     file = tmp_path / "other.pth"
     torch.save(content, file)
-    trusted(file)
+    trust(file)
     with pytest.raises(WeightsError, match=r"other\.pth does not contain the weights of BiSeNet"):
         load_parser("bisenet", weights=file)
     assert "executed" not in capsys.readouterr().out
 
 
-def test_a_truncated_file_is_refused(bisenet, tmp_path, trusted):
+def test_truncated_file_raises(bisenet, tmp_path, trust):
     file = tmp_path / "79999_iter.pth"
     torch.save(bisenet.state_dict(), file)
-    trusted(file)
+    trust(file)
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(WeightsError, match="is not the public BiSeNet weights: sha256"):
         load_parser("bisenet", weights=file)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_file_raises(tmp_path):
     with pytest.raises(WeightsError, match=r"gone\.pth cannot be read: No such file"):
         load_parser("bisenet", weights=tmp_path / "gone.pth")
 
 
-def test_without_a_file_it_is_stated_which_one_is_needed():
+def test_missing_path_raises_with_the_required_file():
     with pytest.raises(WeightsError, match=f"--weights.*{PUBLIC_BISENET_SHA256[:12]}"):
         load_parser("bisenet")
 
 
-def test_joining_levels_is_a_convolution_of_the_upsampled_features_next_to_the_finer_ones():
+def test_upsampled_convolution_equals_convolution_of_upsampled_features():
     random = torch.Generator().manual_seed(0)
     weight = torch.randn(4, 3 + 2, 3, 3, generator=random)
     x, skip = torch.randn(2, 3, 5, 6, generator=random), torch.randn(2, 2, 10, 12, generator=random)

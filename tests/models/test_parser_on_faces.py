@@ -1,6 +1,6 @@
-"""What the embedded parser makes of the faces it meets: skin tones, grey and dark photos, glasses, hats, beards, hands.
+"""The region of the embedded parser on portraits of all races: grey and dark photos, glasses, hats, beards, hands.
 
-On portraits of the embedded sample, with things drawn over them; and on held-out photos where these are at hand.
+Objects are drawn onto the embedded sample. Held-out photos are used if the data set is present.
 """
 
 import csv
@@ -36,7 +36,7 @@ PER_RACE = 3
 
 @dataclass(frozen=True)
 class Portrait:
-    """What the parser is shown of a portrait: ``image`` ``(S, S, 3)`` uint8, ``landmarks`` ``(5, 2)`` in its pixels."""
+    """The parser's input: ``image`` ``(S, S, 3)`` uint8, ``landmarks`` ``(5, 2)`` in its pixels."""
 
     name: str
     image: np.ndarray
@@ -44,11 +44,11 @@ class Portrait:
 
     @property
     def eyes(self):
-        """The distance between the eyes: what drawn things are measured by."""
+        """The distance between the eyes, the unit of drawn objects."""
         return float(np.linalg.norm(self.landmarks[1] - self.landmarks[0]))
 
     def at(self, right, down):
-        """A point so many eye distances from the middle between the eyes."""
+        """The point at this offset, in eye distances, from the centre between the eyes."""
         x, y = self.landmarks[:2].mean(axis=0) + self.eyes * np.array([right, down])
         return round(x), round(y)
 
@@ -60,10 +60,10 @@ def parser():
 
 @pytest.fixture(scope="module")
 def portraits(parser):
-    """Race -> its portraits, of both genders and several ages."""
+    """Race -> portraits of both genders and several ages."""
     with (SAMPLE / "manifest.csv").open(newline="") as table:
         rows = list(csv.DictReader(table))
-    chosen = [row for race in RACES for row in spread([row for row in rows if row["race"] == race], PER_RACE)]
+    chosen = [row for race in RACES for row in evenly_spaced([row for row in rows if row["race"] == race], PER_RACE)]
     photos = [np.array(Image.open(SAMPLE / row["photo"]).convert("RGB")) for row in chosen]
     found = defaultdict(list)
     for row, photo, faces in zip(chosen, photos, FaceDetector().detect(photos), strict=True):
@@ -73,13 +73,13 @@ def portraits(parser):
     return found
 
 
-def spread(rows, count):
+def evenly_spaced(rows, count):
     return [rows[place] for place in np.linspace(0, len(rows) - 1, count).round().astype(int)]
 
 
 @torch.inference_mode()
 def face_share(parser, images):
-    """How surely each pixel belongs to the region that may change, ``(B, S, S)`` in 0..1."""
+    """The probability of the editable region for each pixel, ``(B, S, S)``."""
     return parser(unit_batch(images)).softmax(dim=1)[:, FACE].sum(dim=1).numpy()
 
 
@@ -91,18 +91,18 @@ def iou(one, other):
     return (one & other).sum() / (one | other).sum()
 
 
-# Whoever it is
+# Photos
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_the_region_covers_eyes_nose_and_mouth_but_not_the_corners(parser, portraits, race):
+def test_region_covers_the_landmarks_but_not_the_corners(parser, portraits, race):
     mine = portraits[race]
     for portrait, inside in zip(mine, face_share(parser, [portrait.image for portrait in mine]), strict=True):
         columns, rows = portrait.landmarks.round().astype(int).T
         assert inside[rows, columns].min() > 0.9, portrait.name
         assert inside[[0, 0, -1, -1], [0, -1, 0, -1]].max() < 0.1, portrait.name
         assert 0.2 < (inside > 0.5).mean() < 0.5, portrait.name
-        # One face without holes.
+        # One connected component.
         pieces, _, stats, _ = cv2.connectedComponentsWithStats((inside > 0.5).astype(np.uint8))
         assert stats[1:, cv2.CC_STAT_AREA].max() > 0.98 * (inside > 0.5).sum(), (portrait.name, pieces)
 
@@ -122,46 +122,45 @@ def in_grey(image):
     ],
     ids=["grey", "dark", "pale", "blurred"],
 )
-def test_grey_dark_pale_and_blurred_photos_have_the_same_region(parser, portraits, race, change, least):
+def test_region_is_invariant_to_grey_dark_pale_and_blurred_photos(parser, portraits, race, change, least):
     images = [portrait.image for portrait in portraits[race]]
-    for plain, changed in zip(
-        regions(parser, images), regions(parser, [change(image) for image in images]), strict=True
-    ):
+    after = regions(parser, [change(image) for image in images])
+    for plain, changed in zip(regions(parser, images), after, strict=True):
         assert iou(plain, changed) > least
 
 
-def test_a_mirrored_photo_has_the_mirrored_region(parser, portraits):
+def test_region_of_a_mirrored_photo_is_mirrored(parser, portraits):
     images = [portrait.image for race in RACES for portrait in portraits[race][:1]]
     mirrored = regions(parser, [np.ascontiguousarray(image[:, ::-1]) for image in images])
     for plain, turned in zip(regions(parser, images), mirrored, strict=True):
         assert iou(plain, turned[:, ::-1]) > 0.95
 
 
-# What people wear
+# Objects and beards
 
 
-def sunglasses(image, where, portrait):
+def sunglasses(image, drawn, portrait):
     left, right = (tuple(point.round().astype(int).tolist()) for point in portrait.landmarks[:2])
     cv2.line(image, left, right, (15, 15, 18), 3)
     for eye in (left, right):
         axes = round(0.36 * portrait.eyes), round(0.27 * portrait.eyes)
         cv2.ellipse(image, eye, axes, 0, 0, 360, (15, 15, 18), -1, cv2.LINE_AA)
-        cv2.ellipse(where, eye, axes, 0, 0, 360, 1, -1)
+        cv2.ellipse(drawn, eye, axes, 0, 0, 360, 1, -1)
 
 
 def hat(colour):
-    def draw(image, where, portrait):
+    def draw(image, drawn, portrait):
         brim, edge = portrait.at(1.5, -0.55), portrait.at(1.3, -0.55)
         left = portrait.at(-1.3, -0.55)[0]
         cv2.rectangle(image, (left, 0), edge, colour, -1)
         cv2.rectangle(image, (portrait.at(-1.5, 0)[0], brim[1] - 6), brim, tuple(round(0.6 * c) for c in colour), -1)
-        cv2.rectangle(where, (left, 0), edge, 1, -1)
+        cv2.rectangle(drawn, (left, 0), edge, 1, -1)
 
     return draw
 
 
-def hand(image, where, portrait):
-    """A fist in the face's own skin tone, next to it."""
+def hand(image, drawn, portrait):
+    """A fist of the face's skin tone, next to the face."""
     x, y = portrait.landmarks[2].round().astype(int)
     tone = image[y - 3 : y + 4, x - 3 : x + 4].reshape(-1, 3).mean(axis=0)
     thick = round(0.2 * portrait.eyes)
@@ -169,10 +168,10 @@ def hand(image, where, portrait):
         ends = portrait.at(1.35, 0.7 + 0.24 * finger), portrait.at(1.9, 0.75 + 0.24 * finger)
         cv2.line(image, *ends, tuple(0.55 * tone), round(1.3 * thick))
         cv2.line(image, *ends, tuple(tone), thick)
-        cv2.line(where, *ends, 1, thick)
+        cv2.line(drawn, *ends, 1, thick)
 
 
-def beard(image, where, portrait):
+def beard(image, drawn, portrait):
     random, side = np.random.default_rng(0), image.shape[0]
     place = np.zeros((side, side), np.float32)
     below = portrait.landmarks[3:].mean(axis=0) + np.array([0, 0.15 * portrait.eyes])
@@ -181,19 +180,23 @@ def beard(image, where, portrait):
     stubble = cv2.GaussianBlur(random.normal(0, 1, (side, side)).astype(np.float32), (0, 0), 0.7)
     weight = (cv2.GaussianBlur(place, (0, 0), 3) * np.clip(0.75 + 0.5 * stubble, 0, 1))[..., None]
     image[:] = (image * (1 - weight) + np.array([45, 35, 30]) * weight).astype(np.uint8)
-    where[place > 0] = 1
+    drawn[place > 0] = 1
 
 
-def wearing(parser, portrait, draw):
-    """How much of the region around a drawn thing is kept; the thing's pixels: whether in the region now and before."""
-    image, where = portrait.image.copy(), np.zeros(portrait.image.shape[:2], np.uint8)
-    draw(image, where, portrait)
+def parse_with(parser, portrait, draw):
+    """The share of the region kept around an object; whether its pixels are in the region after and before drawing."""
+    image, drawn = portrait.image.copy(), np.zeros(portrait.image.shape[:2], np.uint8)
+    draw(image, drawn, portrait)
     plain, changed = regions(parser, [portrait.image, image])
-    thing = where > 0
-    return (changed & plain & ~thing).sum() / (plain & ~thing).sum(), changed[thing], plain[thing]
+    item = drawn > 0
+    return (
+        (changed & plain & ~item).sum() / (plain & ~item).sum(),
+        changed[item],
+        plain[item],
+    )
 
 
-THINGS = {
+OBJECTS = {
     "sunglasses": sunglasses,
     "red hat": hat((150, 30, 40)),
     "blue hat": hat((40, 60, 140)),
@@ -202,31 +205,31 @@ THINGS = {
 
 
 @pytest.mark.parametrize("race", RACES)
-@pytest.mark.parametrize("thing", THINGS)
-def test_glasses_and_hats_are_left_as_they_are_and_the_face_around_them_is_kept(parser, portraits, race, thing):
+@pytest.mark.parametrize("item", OBJECTS)
+def test_glasses_and_hats_are_excluded_from_the_region(parser, portraits, race, item):
     for portrait in portraits[race]:
-        kept, swallowed, _ = wearing(parser, portrait, THINGS[thing])
+        kept, swallowed, _ = parse_with(parser, portrait, OBJECTS[item])
         assert swallowed.mean() < 0.12, portrait.name
         assert kept > 0.92, portrait.name
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_a_bearded_chin_is_skin_as_it_was(parser, portraits, race):
+def test_bearded_chin_stays_in_the_region(parser, portraits, race):
     for portrait in portraits[race]:
-        kept, bearded, chin = wearing(parser, portrait, beard)
+        kept, bearded, chin = parse_with(parser, portrait, beard)
         assert bearded[chin].mean() > 0.7, portrait.name
         assert kept > 0.93, portrait.name
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_a_hand_next_to_the_face_is_not_taken_for_it(parser, portraits, race):
+def test_hand_next_to_the_face_is_excluded(parser, portraits, race):
     for portrait in portraits[race]:
-        kept, taken, before = wearing(parser, portrait, hand)
+        kept, taken, before = parse_with(parser, portrait, hand)
         assert taken[~before].mean() < 0.15, portrait.name
         assert kept > 0.95, portrait.name
 
 
-# Real photos that it did not learn from
+# Held-out photos
 
 
 def held_out_photos(archive, *, most):
@@ -239,7 +242,7 @@ def held_out_photos(archive, *, most):
                 continue
             file = member.name.replace("images", "masks").replace(".jpg", ".png")
             mask = TO_CLASSES[np.array(Image.open(io.BytesIO(tar.extractfile(file).read())))]
-            if any((mask == thing).sum() >= pixels for thing, pixels in things.items()):
+            if any((mask == item).sum() >= pixels for item, pixels in things.items()):
                 photo = np.array(Image.open(io.BytesIO(tar.extractfile(member).read())).convert("RGB"))
                 small = cv2.resize(photo, (256, 256), interpolation=cv2.INTER_AREA)
                 found.append((member.name, small, cv2.resize(mask, (256, 256), interpolation=cv2.INTER_NEAREST)))
@@ -247,14 +250,14 @@ def held_out_photos(archive, *, most):
 
 
 @needs(ARCHIVE)
-def test_held_out_faces_with_glasses_and_hats_are_found_without_them(parser):
+def test_regions_of_held_out_photos_with_glasses_or_hats(parser):
     photos = held_out_photos(ARCHIVE, most=12)
     assert len(photos) >= 5
     scores = []
     for (name, _, truth), inside in zip(photos, regions(parser, [photo for _, photo, _ in photos]), strict=True):
         scores.append(iou(inside, np.isin(truth, FACE)))
         assert scores[-1] > 0.87, name
-        for thing in ("eyeglasses", "hat"):
-            pixels = truth == CLASSES.index(thing)
-            assert pixels.sum() < 200 or inside[pixels].mean() < 0.12, (name, thing)
+        for item in ("eyeglasses", "hat"):
+            pixels = truth == CLASSES.index(item)
+            assert pixels.sum() < 200 or inside[pixels].mean() < 0.12, (name, item)
     assert np.mean(scores) > 0.92

@@ -15,7 +15,7 @@ from models.errors import DeviceError
         ({}, torch.float32),
     ],
 )
-def test_bfloat16_is_used_where_the_processor_computes_in_it(monkeypatch, capabilities, expected):
+def test_bfloat16_is_used_if_the_processor_supports_it(monkeypatch, capabilities, expected):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     precision._native.cache_clear()
     try:
@@ -26,11 +26,11 @@ def test_bfloat16_is_used_where_the_processor_computes_in_it(monkeypatch, capabi
         precision._native.cache_clear()
 
 
-def test_accelerators_always_compute_in_it():
+def test_accelerators_use_bfloat16():
     assert precision.network_dtype("cuda:0") == torch.bfloat16
 
 
-def test_a_device_is_chosen_among_those_that_are_there(monkeypatch):
+def test_device_is_chosen_from_available_ones(monkeypatch):
     for cuda, expected in ((True, "cuda"), (False, "cpu")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
@@ -40,8 +40,8 @@ def test_a_device_is_chosen_among_those_that_are_there(monkeypatch):
         precision.choose_device("mps")
 
 
-def test_what_is_computed_comes_back_to_the_processor_in_float32():
+def test_results_are_float32_on_the_cpu():
     network = torch.nn.Conv2d(3, 2, 1)
-    made = precision.compute(network, torch.ones(2, 3, 4, 4), network=network)
-    assert (made.dtype, made.device.type) == (torch.float32, "cpu")
-    assert torch.allclose(made, network(torch.ones(2, 3, 4, 4)), atol=0.02)
+    output = precision.compute(network, torch.ones(2, 3, 4, 4), network=network)
+    assert (output.dtype, output.device.type) == (torch.float32, "cpu")
+    assert torch.allclose(output, network(torch.ones(2, 3, 4, 4)), atol=0.02)

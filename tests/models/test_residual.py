@@ -1,4 +1,4 @@
-"""The residual editor: linear, symmetric, exact at a face's own value."""
+"""The prototypes of the residual editor, and the changes made from them."""
 
 import torch
 
@@ -13,7 +13,7 @@ def random_prototypes() -> Prototypes:
     return prototypes
 
 
-def test_fields_are_interpolated_between_ages_and_kept_beyond() -> None:
+def test_fields_are_interpolated_between_ages_and_clamped_beyond() -> None:
     prototypes = random_prototypes()
     prototypes.strength[0] = 2
     low, high = AGES[:2]
@@ -24,7 +24,7 @@ def test_fields_are_interpolated_between_ages_and_kept_beyond() -> None:
     torch.testing.assert_close(found[4, 1:], prototypes.luma[-1, 1:], atol=1e-4, rtol=0)
 
 
-def test_no_step_changes_nothing_and_changes_along_directions_add_up() -> None:
+def test_changes_are_linear_in_the_steps() -> None:
     fields, random = random_prototypes()(torch.tensor([20.0, 50, 80])), torch.Generator().manual_seed(2)
     directions = torch.randn(3, len(ATTRIBUTES), generator=random)
     changes = changes_along(fields, directions, size=128)
@@ -45,10 +45,10 @@ def test_centred_changes_keep_the_mean_colour() -> None:
     )
 
 
-def test_a_displacement_fetches_from_the_right_place() -> None:
+def test_displacement_is_a_backward_warp() -> None:
     image = torch.zeros(1, 1, 16, 16)
     image[0, 0, 8, 10] = 1
-    move = torch.zeros(1, 2, 16, 16)
-    move[:, 0] = 2 / 16
-    moved = displaced(image, move)
+    displacement = torch.zeros(1, 2, 16, 16)
+    displacement[:, 0] = 2 / 16
+    moved = displaced(image, displacement)
     assert moved[0, 0, 8, 8] > 0.99

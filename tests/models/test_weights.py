@@ -22,7 +22,7 @@ LOADERS = {
 }
 
 
-def half(network):
+def half_precision(network):
     return {
         name: (tensor.half() if tensor.is_floating_point() else tensor).contiguous()
         for name, tensor in network.state_dict().items()
@@ -30,21 +30,21 @@ def half(network):
 
 
 @pytest.fixture(params=LOADERS)
-def shipped(request, tmp_path, monkeypatch):
-    """A network, its loader and its file in half precision, shipped as the package ships its own."""
+def embedded(request, tmp_path, monkeypatch):
+    """A network, its loader, and its file in half precision in place of the embedded one."""
     kind, load = LOADERS[request.param]
     torch.manual_seed(4)
     network = kind()
     file = tmp_path / f"{request.param}.safetensors"
-    save_file(half(network), file)
+    save_file(half_precision(network), file)
     record = WeightsRecord(file.name, sha256(file.read_bytes()).hexdigest(), "none", "none")
     monkeypatch.setattr(weights, "FOLDER", tmp_path)
     monkeypatch.setitem(RECORDS, request.param, record)
     return network, load, file
 
 
-def test_half_precision_loads_as_float32_frozen_and_in_evaluation_mode(shipped):
-    network, load, _ = shipped
+def test_half_precision_weights_load_as_frozen_float32(embedded):
+    network, load, _ = embedded
     loaded = load()
     for name, tensor in loaded.state_dict().items():
         expected = network.state_dict()[name]
@@ -54,8 +54,8 @@ def test_half_precision_loads_as_float32_frozen_and_in_evaluation_mode(shipped):
     assert not any(parameter.requires_grad for parameter in loaded.parameters())
 
 
-def test_a_damaged_file_is_refused_by_its_sha256(shipped):
-    _, load, file = shipped
+def test_damaged_file_raises(embedded):
+    _, load, file = embedded
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
@@ -63,15 +63,15 @@ def test_a_damaged_file_is_refused_by_its_sha256(shipped):
         load()
 
 
-def test_a_missing_file_is_named(shipped):
-    _, load, file = shipped
+def test_missing_file_raises(embedded):
+    _, load, file = embedded
     file.unlink()
     with pytest.raises(WeightsError, match=f"{file.name} are missing: install"):
         load()
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_every_record_says_what_its_file_is(name):
+def test_records_have_licence_and_preprocessing(name):
     record = RECORDS[name]
     assert record.path.stem == name
     assert "non-commercial" in record.licence
@@ -79,17 +79,17 @@ def test_every_record_says_what_its_file_is(name):
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_the_embedded_file_is_the_recorded_one(name):
+def test_embedded_file_has_the_recorded_sha256(name):
     assert sha256(RECORDS[name].path.read_bytes()).hexdigest() == RECORDS[name].sha256
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_the_embedded_network_is_whole(name):
+def test_embedded_network_loads_with_finite_weights(name):
     kind, load = LOADERS[name]
     loaded = load()
     assert isinstance(loaded, kind)
     assert all(tensor.isfinite().all() for tensor in loaded.state_dict().values())
 
 
-def test_names_of_classes_agree_everywhere():
+def test_classes_of_the_parser_record():
     assert RECORDS["parser"].classes == CLASSES

@@ -1,6 +1,6 @@
 import numpy as np
 import torch
-from drawn_faces_set import face_set
+from random_faces import face_set
 
 from models.fader import Fader
 from models.judge import Estimator
@@ -8,7 +8,7 @@ from models.training import calibration
 from models.training.calibration import STRENGTHS, calibrate
 
 
-def calibrated(monkeypatch, wanted):
+def calibrated_strengths(monkeypatch, wanted):
     torch.manual_seed(0)
     faces = face_set(12)
     faces.part[:4] = 2
@@ -18,9 +18,9 @@ def calibrated(monkeypatch, wanted):
     return [round(strength, 4) for strength in fader.strength.tolist()]
 
 
-def test_a_dial_that_does_enough_is_left_as_it_is(monkeypatch):
-    assert calibrated(monkeypatch, -1.0) == [1.0, 1.0]
+def test_sufficient_effect_keeps_the_strength(monkeypatch):
+    assert calibrated_strengths(monkeypatch, -1.0) == [1.0, 1.0]
 
 
-def test_a_dial_that_can_never_do_enough_is_turned_up_to_the_bound(monkeypatch):
-    assert calibrated(monkeypatch, 1.0) == [STRENGTHS[-1]] * 2
+def test_unreachable_effect_gives_the_largest_strength(monkeypatch):
+    assert calibrated_strengths(monkeypatch, 1.0) == [STRENGTHS[-1]] * 2

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from drawn_faces_set import face_set
+from random_faces import face_set
 
 from models.judge import OUTPUTS, Classifier, Estimator, GreyJudge, Judge
 from models.training.classifiers import ClassifierPlan, calibrate, classifier_losses, evaluate, outputs_of, train
@@ -12,8 +12,8 @@ def faces():
     return face_set(60)
 
 
-class Known(Classifier):
-    """Answers from a table, whatever it is shown."""
+class TableClassifier(Classifier):
+    """Returns rows of a table in order, whatever the input."""
 
     def __init__(self, answers):
         super().__init__()
@@ -25,7 +25,7 @@ class Known(Classifier):
         return rows, rows
 
 
-def perfect(faces, rows):
+def perfect_outputs(faces, rows):
     answers = torch.zeros(len(rows), OUTPUTS)
     answers[:, 0] = 8 * faces.gender[rows]
     answers[torch.arange(len(rows)), 1 + faces.race[rows]] = 8
@@ -34,39 +34,41 @@ def perfect(faces, rows):
     return answers
 
 
-def test_a_network_that_knows_the_labels_is_found_perfect(faces):
+def test_evaluation_of_a_perfect_classifier(faces):
     rows = faces.rows(2)
-    figures = evaluate(Known(perfect(faces, rows)), faces, rows, device="cpu")
+    figures = evaluate(TableClassifier(perfect_outputs(faces, rows)), faces, rows, device="cpu")
     assert figures["gender_accuracy"] == figures["race_accuracy"] == 1
     assert figures["age_error"] == pytest.approx(0, abs=0.2)
     assert figures["smiling_correlation"] == pytest.approx(1, abs=1e-3)
 
 
-def test_every_loss_is_finite_and_least_for_the_labels(faces):
+def test_losses_are_finite_and_lower_for_correct_outputs(faces):
     rows = torch.arange(len(faces))
-    right = classifier_losses(perfect(faces, rows) * 0.5, faces, rows)
-    wrong = classifier_losses(-perfect(faces, rows) * 0.5, faces, rows)
+    right = classifier_losses(perfect_outputs(faces, rows) * 0.5, faces, rows)
+    wrong = classifier_losses(-perfect_outputs(faces, rows) * 0.5, faces, rows)
     assert set(right) == {"gender", "race", "at_least", "age", "smiling"}
     for name, loss in right.items():
         assert loss.isfinite()
         assert name == "at_least" or loss < wrong[name]
 
 
-def test_overconfidence_is_calibrated_away():
-    # Right three times in four, but sure of itself each time: the fitting temperature is logit / log(3).
+def test_calibration_corrects_overconfidence():
+    # Correct in 3 of 4 cases with constant confidence: the optimal temperature is logit / log(3).
     faces = face_set(400)
     rows = torch.arange(400)
-    answers = perfect(faces, rows)
+    answers = perfect_outputs(faces, rows)
     answers[:, 0] = 5 * faces.gender
     answers[::4, 0] *= -1
-    network = Known(answers)
+    network = TableClassifier(answers)
     calibrate(network, faces, rows, device="cpu")
     assert network.gender_temperature.item() == pytest.approx(5 / torch.tensor(3.0).log().item(), rel=0.05)
-    assert network.race_temperature.item() == pytest.approx(10**-0.7, rel=0.01)  # always right: the coldest tried
+    assert network.race_temperature.item() == pytest.approx(
+        10**-0.7, rel=0.01
+    )  # always correct: the lowest temperature
 
 
 @pytest.mark.parametrize(("kind", "epochs"), [(Estimator, 2.0), (Judge, 2.0), (GreyJudge, 10.0)])
-def test_a_short_training_learns_and_leaves_a_calibrated_network(faces, tmp_path, capsys, kind, epochs):
+def test_short_training_reduces_the_loss_and_calibrates(faces, tmp_path, capsys, kind, epochs):
     torch.manual_seed(0)
     network = kind(widths=(8, 8, 8, 8))
     plan = ClassifierPlan(parts=(0, 1), epochs=epochs, batch=8, peak_rate=5e-3, seed=1)
@@ -80,7 +82,7 @@ def test_a_short_training_learns_and_leaves_a_calibrated_network(faces, tmp_path
     assert "gender_accuracy" in (tmp_path / "log.jsonl").read_text()
 
 
-def test_it_is_calibrated_on_the_faces_kept_for_choosing_and_on_no_others(faces, tmp_path, capsys):
+def test_calibration_uses_the_selection_faces_only(faces, tmp_path, capsys):
     def trained(folder, of):
         torch.manual_seed(0)
         network = Estimator(widths=(8, 8, 8, 8))
@@ -96,7 +98,7 @@ def test_it_is_calibrated_on_the_faces_kept_for_choosing_and_on_no_others(faces,
     assert trained(tmp_path / "b", other).gender_temperature == temperature
 
 
-def test_the_parts_that_are_not_named_are_not_looked_at(faces, tmp_path, capsys):
+def test_training_uses_the_given_parts_only(faces, tmp_path, capsys):
     def trained(folder, crops):
         torch.manual_seed(0)
         network = Judge(widths=(8, 8, 8, 8))

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from drawn_faces_set import face_set
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_faces import face_set
 
 from models.fader import Fader, FaderShape
 from models.precision import autocast, to_unit
@@ -12,12 +12,12 @@ from models.training.loop import generator
 
 
 def codes_of_two_genders(count, *, seed, size=24):
-    """Codes in which the genders differ along an axis where faces vary by themselves, too."""
+    """Codes whose gender difference is partly along an axis of large variance."""
     random = generator(seed, 0)
     masculine = torch.rand(count, generator=random) < 0.6
     masculine[:2] = torch.tensor([True, False])
     codes = torch.randn(count, size, generator=random)
-    codes[:, 0] *= 5  # lighting, say
+    codes[:, 0] *= 5  # such as lighting
     codes[:, :2] += 2.0 * masculine[:, None]
     return codes, masculine
 
@@ -28,7 +28,7 @@ def gap(codes, masculine):
 
 @settings(max_examples=25)
 @given(st.integers(0, 500), st.integers(8, 200), st.sampled_from([0.01, 0.3, 3.0, 100.0]))
-def test_the_means_of_the_genders_agree_whatever_the_ridge_and_however_few_faces(seed, count, ridge):
+def test_erased_codes_have_equal_means_for_any_ridge_and_size(seed, count, ridge):
     codes, masculine = codes_of_two_genders(count, seed=seed)
     reading, difference = erasure(codes, masculine, ridge=ridge)
     assert (reading @ difference).item() == pytest.approx(1, abs=1e-3)
@@ -36,7 +36,7 @@ def test_the_means_of_the_genders_agree_whatever_the_ridge_and_however_few_faces
     assert gap(erased, masculine) < 1e-3 * gap(codes, masculine)
 
 
-def test_a_linear_classifier_finds_nothing_afterwards_in_faces_that_were_not_used():
+def test_linear_classifier_is_at_chance_on_erased_held_out_codes():
     codes, masculine = codes_of_two_genders(4000, seed=1)
     reading, difference = erasure(codes, masculine, ridge=0.01)
     others, truth = codes_of_two_genders(4000, seed=2)
@@ -51,7 +51,7 @@ def test_a_linear_classifier_finds_nothing_afterwards_in_faces_that_were_not_use
     assert accuracy(others - (others @ reading)[:, None] * difference) < 0.58
 
 
-def test_less_of_the_code_is_lost_than_by_a_projection():
+def test_erasure_loses_less_than_a_projection():
     codes, masculine = codes_of_two_genders(4000, seed=1)
     reading, difference = erasure(codes, masculine, ridge=0.01)
     along = difference / difference.norm()
@@ -60,20 +60,20 @@ def test_less_of_the_code_is_lost_than_by_a_projection():
     assert lost < 0.7 * projected
 
 
-def test_what_is_erased_is_fitted_to_the_training_faces():
+def test_fit_erasure_equalises_the_training_faces():
     torch.manual_seed(0)
     faces, fader = face_set(48), Fader(FaderShape(widths=(8, 8, 8, 8))).eval()
     rows = faces.rows(0, 1)
 
     @torch.no_grad()
-    def apart():
+    def training_gap():
         with autocast():
             codes = fader.encode(to_unit(faces.pixels(rows))).float().flatten(1)
         return gap(codes, faces.gender[rows] > 0)
 
-    before = apart()
+    before = training_gap()
     fit_erasure(fader, faces, device="cpu")
-    assert apart() < 0.02 * before
+    assert training_gap() < 0.02 * before
     fitted = fader.reading.clone()
     fit_erasure(fader, faces, device="cpu")
     np.testing.assert_array_equal(fader.reading, fitted)

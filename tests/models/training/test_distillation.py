@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 import torch
-from drawn_faces_set import SIDE, face_set
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_faces import SIDE, face_set
 
 from models.fader import Fader, FaderShape
 from models.image_metrics import ssim
@@ -24,21 +24,21 @@ def faces():
 
 @pytest.fixture(scope="module")
 def masks(faces):
-    made = np.zeros((len(faces), SIDE, SIDE), dtype=np.uint8)
-    made[:, 40:110, 40:110] = 255
-    return made
+    fader = np.zeros((len(faces), SIDE, SIDE), dtype=np.uint8)
+    fader[:, 40:110, 40:110] = 255
+    return fader
 
 
 @pytest.fixture
 def teacher():
     torch.manual_seed(1)
-    made = Fader(COARSE).eval()
-    for layer in made.decoder:  # so that its values change what it draws
+    fader = Fader(COARSE).eval()
+    for layer in fader.decoder:  # random, so that the values have an effect
         layer.film.weight.data.normal_()
-    return made
+    return fader
 
 
-def test_a_network_inherits_the_layers_around_its_larger_code(teacher):
+def test_student_inherits_the_outer_layers(teacher):
     fader = Fader(FINE)
     inherit(fader, teacher)
     crops = torch.rand(2, 3, 128, 128) * 2 - 1
@@ -47,7 +47,7 @@ def test_a_network_inherits_the_layers_around_its_larger_code(teacher):
     assert torch.equal(fader.to_rgb.weight, teacher.to_rgb.weight)
 
 
-def test_the_change_is_between_a_face_with_its_own_values_and_with_others(teacher, faces):
+def test_change_is_relative_to_the_own_values(teacher, faces):
     rows = torch.arange(4)
     crops, own = to_unit(faces.pixels(rows)), own_attributes(faces, rows)
     with torch.no_grad():
@@ -59,7 +59,7 @@ def test_the_change_is_between_a_face_with_its_own_values_and_with_others(teache
 
 @settings(max_examples=20)
 @given(st.integers(0, 1000), st.floats(0.0, 0.5))
-def test_the_structure_loss_is_what_ssim_lacks(seed, noise):
+def test_structure_loss_approximates_one_minus_ssim(seed, noise):
     random = torch.Generator().manual_seed(seed)
     photo = torch.nn.functional.interpolate(
         torch.rand(1, 3, 16, 16, generator=random) * 2 - 1, scale_factor=8, mode="bilinear"
@@ -72,7 +72,7 @@ def test_the_structure_loss_is_what_ssim_lacks(seed, noise):
     assert structure_loss(photo, photo, mask).item() == pytest.approx(0, abs=1e-5)
 
 
-def test_what_lies_outside_the_mask_does_not_count_as_structure():
+def test_structure_loss_ignores_pixels_outside_the_mask():
     photo, mask = torch.rand(1, 3, 128, 128) * 2 - 1, torch.zeros(1, 1, 128, 128)
     mask[..., 64:] = 1
     other = photo.clone()
@@ -81,16 +81,16 @@ def test_what_lies_outside_the_mask_does_not_count_as_structure():
     assert structure_loss(photo, photo, torch.zeros_like(mask)).item() == 0
 
 
-def pupil_of(teacher):
+def student_of(teacher):
     torch.manual_seed(3)
     fader = Fader(FINE)
     inherit(fader, teacher)
     return fader
 
 
-def test_training_keeps_the_teacher_and_resumes_to_the_same_bytes(teacher, faces, masks, tmp_path, capsys):
+def test_training_does_not_change_the_teacher_and_is_reproducible(teacher, faces, masks, tmp_path, capsys):
     before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
-    plan, fader = DistillationPlan(steps=4, batch=2), pupil_of(teacher)
+    plan, fader = DistillationPlan(steps=4, batch=2), student_of(teacher)
     average = train(fader, teacher, faces, masks, plan, tmp_path, device="cpu")
     assert all(torch.equal(teacher.state_dict()[name], tensor) for name, tensor in before.items())
     assert (fader.reading @ fader.erased).item() == pytest.approx(1, abs=1e-3)
@@ -98,13 +98,13 @@ def test_training_keeps_the_teacher_and_resumes_to_the_same_bytes(teacher, faces
     assert fader.strength.tolist() == [1.0, 1.0]
     line = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
     assert {"psnr", "ssim", "gender_change_missed"} <= set(line)
-    again = train(pupil_of(teacher), teacher, faces, masks, plan, tmp_path, device="cpu")
+    again = train(student_of(teacher), teacher, faces, masks, plan, tmp_path, device="cpu")
     for name, tensor in average.module.state_dict().items():
         assert torch.equal(again.module.state_dict()[name], tensor)
 
 
-def test_once_the_erased_direction_is_kept_the_encoder_stands_still(teacher, faces, masks, tmp_path, capsys):
-    fader, encoders = pupil_of(teacher), []
+def test_encoder_is_frozen_after_the_erased_direction_is_fixed(teacher, faces, masks, tmp_path, capsys):
+    fader, encoders = student_of(teacher), []
 
     class Watched(DistillationPlan):
         @property
@@ -119,12 +119,11 @@ def test_once_the_erased_direction_is_kept_the_encoder_stands_still(teacher, fac
     assert all(torch.equal(after_one_step[name], last[name]) for name in last)
 
 
-def test_copying_gets_better(teacher, faces, masks, tmp_path, capsys):
-    fader = pupil_of(teacher)
+def test_training_reduces_the_error(teacher, faces, masks, tmp_path, capsys):
+    fader = student_of(teacher)
     before = evaluate(fader, teacher, faces, masks, device="cpu")
-    average = train(
-        fader, teacher, faces, masks, DistillationPlan(steps=60, batch=4, rate=3e-3), tmp_path, device="cpu"
-    )
+    plan = DistillationPlan(steps=60, batch=4, rate=3e-3)
+    average = train(fader, teacher, faces, masks, plan, tmp_path, device="cpu")
     after = evaluate(average.module, teacher, faces, masks, device="cpu")
     assert after["psnr"] > before["psnr"] + 1
     assert after["gender_change_missed"] < before["gender_change_missed"]

@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from drawn_faces_set import SIDE, face_set
 from hypothesis import given
 from hypothesis import strategies as st
+from random_faces import SIDE, face_set
 
 from models.attributes import RACES
 from models.fader import ATTRIBUTES, GENDER, RACE, Fader
@@ -28,7 +28,7 @@ def faces():
     return face_set()
 
 
-def some_edits(count=64, seed=0, reach=2.0):
+def random_edits(count=64, seed=0, reach=2.0):
     random = generator(seed, 0)
     race = torch.randint(5, (count,), generator=random)
     own = torch.zeros(count, 8)
@@ -38,7 +38,7 @@ def some_edits(count=64, seed=0, reach=2.0):
     return own, draw_edits(own, reach=reach, random=random)
 
 
-def test_own_attributes_are_the_labels_in_the_decoders_order(faces):
+def test_own_attributes_are_the_labels(faces):
     own = own_attributes(faces, torch.tensor([4, 7]))
     assert own.shape == (2, len(ATTRIBUTES))
     assert own[:, GENDER].tolist() == faces.gender[[4, 7]].tolist()
@@ -47,12 +47,12 @@ def test_own_attributes_are_the_labels_in_the_decoders_order(faces):
     assert own[:, -1].tolist() == faces.smiling[[4, 7]].tolist()
 
 
-# The edits that are drawn
+# Edits
 
 
 @given(st.integers(0, 10_000))
-def test_an_edit_leaves_the_other_attributes_alone(seed):
-    own, edits = some_edits(seed=seed)
+def test_edits_change_one_attribute(seed):
+    own, edits = random_edits(seed=seed)
     assert torch.equal(edits.attributes[:, OTHERS], own[:, OTHERS])
     assert torch.equal(edits.attributes[edits.of_gender][:, RACE], own[edits.of_gender][:, RACE])
     assert torch.equal(edits.attributes[~edits.of_gender, GENDER], own[~edits.of_gender, GENDER])
@@ -62,20 +62,20 @@ def test_an_edit_leaves_the_other_attributes_alone(seed):
 
 
 @pytest.mark.parametrize("reach", [1.0, 2.0])
-def test_half_of_the_edits_are_of_gender_and_values_fill_the_reach(reach):
-    own, edits = some_edits(4000, reach=reach)
+def test_distribution_of_edits(reach):
+    own, edits = random_edits(4000, reach=reach)
     assert edits.of_gender.float().mean().item() == pytest.approx(0.5, abs=0.03)
     assert edits.value.abs().max() <= reach
     assert edits.value.abs().max() > 0.99 * reach
     default = (edits.low == RACES.index("Black")) & (edits.high == RACES.index("White"))
     assert 0.5 < default.float().mean() < 0.65
-    assert torch.equal(own, some_edits(4000, reach=reach)[0])  # the faces' own values are not written over
+    assert torch.equal(own, random_edits(4000, reach=reach)[0])  # own values are not overwritten
 
 
-# The losses
+# Losses
 
 
-def test_the_composite_keeps_the_photo_where_the_mask_is_0():
+def test_composite_keeps_the_photo_outside_the_mask():
     photos, edited, rebuilt = (torch.rand(2, 3, 32, 32) * 2 - 1 for _ in range(3))
     masks = (torch.rand(2, 1, 32, 32) > 0.5).float()
     made = composite(photos, masks, edited, rebuilt)
@@ -103,7 +103,7 @@ def effect_of(outputs, edits, plan):
     return effect_loss(outputs, edits, steepness=steepness, weights=(plan.gender_effect, plan.race_effect))
 
 
-def test_the_effect_is_least_where_the_guide_perceives_the_wanted_value():
+def test_effect_loss_is_minimal_at_the_wanted_value():
     for value in (-2.0, 0.5, 2.0):
         logits = torch.linspace(-6, 6, 121)
         edit, wanted = one_edit(of_gender=True, value=value), PLAN.gender_steepness * value
@@ -111,7 +111,7 @@ def test_the_effect_is_least_where_the_guide_perceives_the_wanted_value():
         assert logits[int(torch.stack(losses).argmin())].item() == pytest.approx(wanted, abs=0.06)
 
 
-def test_the_steepness_of_race_is_its_own():
+def test_race_steepness_is_independent_of_gender_steepness():
     def best(plan):
         logits = torch.linspace(-6, 6, 121)
         edit = one_edit(of_gender=False, value=0.5)
@@ -123,14 +123,14 @@ def test_the_steepness_of_race_is_its_own():
     assert best(replace(flat, gender_steepness=9.0)) == best(flat)
 
 
-def test_the_effect_on_race_wants_the_pairs_high_end_at_plus():
+def test_effect_on_race_has_the_sign_of_the_pair():
     whiter, blacker = outputs_with(1, _1=3.0), outputs_with(1, _2=3.0)
     up, down = one_edit(of_gender=False, value=2.0), one_edit(of_gender=False, value=-2.0)
     assert effect_of(whiter, up, PLAN) < effect_of(blacker, up, PLAN)
     assert effect_of(blacker, down, PLAN) < effect_of(whiter, down, PLAN)
 
 
-def test_keeping_costs_nothing_where_nothing_moves_and_only_the_edited_may_move():
+def test_keep_loss_allows_changes_of_the_edited_attribute_only():
     before = torch.randn(1, OUTPUTS)
     gender_edit, race_edit = one_edit(of_gender=True, value=1.0), one_edit(of_gender=False, value=1.0)
     assert keep_loss(before, before, gender_edit).abs() < 1e-6
@@ -155,8 +155,8 @@ def many_edits(values, *, of_gender):
     return Edits(torch.zeros(count, 8), torch.tensor(values), of_gender, black, white)
 
 
-def moved_by(changes, column, seed=0):
-    """Outputs before and after an edit that moved one column."""
+def outputs_moved_by(changes, column, seed=0):
+    """Outputs after and before an edit that changes one column."""
     before = torch.zeros(len(changes), OUTPUTS)
     before[:, :12] = torch.randn(len(changes), 12, generator=torch.Generator().manual_seed(seed))
     after = before.clone()
@@ -169,36 +169,41 @@ VALUES = [-2.0, -1.0, 0.0, 1.0, 2.0]
 
 @pytest.mark.parametrize("of_gender", [True, False, [True, False, True, False, True]])
 @pytest.mark.parametrize("column", [AGE, SMILING])
-def test_drift_costs_nothing_where_nothing_moves_or_moves_do_not_go_along_with_the_dial(of_gender, column):
+def test_drift_loss_is_zero_for_changes_uncorrelated_with_the_value(of_gender, column):
     edits = many_edits(VALUES, of_gender=of_gender)
-    assert drift_loss(*moved_by([0.0] * 5, column), edits) == 0
-    # The same at both ends: whatever it is, it is not the dial's doing.
-    assert drift_loss(*moved_by([0.1, -0.1, 0.3, -0.1, 0.1], column), edits).item() == pytest.approx(0, abs=1e-8)
+    assert drift_loss(*outputs_moved_by([0.0] * 5, column), edits) == 0
+    # Changes that are equal at both ends have no slope.
+    assert drift_loss(*outputs_moved_by([0.1, -0.1, 0.3, -0.1, 0.1], column), edits).item() == pytest.approx(
+        0, abs=1e-8
+    )
 
 
 @pytest.mark.parametrize("of_gender", [True, False])
 @pytest.mark.parametrize("column", [AGE, SMILING])
-def test_drift_is_the_squared_slope_along_the_dial(of_gender, column):
+def test_drift_loss_is_the_squared_slope(of_gender, column):
     edits = many_edits(VALUES, of_gender=of_gender)
-    losses = [drift_loss(*moved_by([slope * v for v in VALUES], column), edits).item() for slope in (0.01, -0.01, 0.02)]
+    losses = [
+        drift_loss(*outputs_moved_by([slope * v for v in VALUES], column), edits).item()
+        for slope in (0.01, -0.01, 0.02)
+    ]
     assert losses[0] == pytest.approx(0.01**2, rel=1e-2)
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
     assert losses[2] == pytest.approx(4 * losses[0], rel=1e-2)
 
 
-def test_gender_and_race_cannot_make_up_for_each_other():
+def test_drifts_of_gender_and_race_do_not_cancel():
     edits = many_edits([-1.0, 1.0, -1.0, 1.0], of_gender=[True, True, False, False])
-    assert drift_loss(*moved_by([-0.1, 0.1, 0.1, -0.1], AGE), edits) > 0.01
-    # What was to move may move.
-    assert drift_loss(*moved_by([-3.0, 3.0, 3.0, -3.0], 0), edits) == 0
+    assert drift_loss(*outputs_moved_by([-0.1, 0.1, 0.1, -0.1], AGE), edits) > 0.01
+    # The edited attribute may change.
+    assert drift_loss(*outputs_moved_by([-3.0, 3.0, 3.0, -3.0], 0), edits) == 0
 
 
-def test_a_batch_without_one_of_the_attributes_has_a_drift_too():
-    loss = drift_loss(*moved_by([0.5], AGE), many_edits([0.01], of_gender=True))
+def test_drift_loss_of_a_batch_with_one_attribute_is_finite():
+    loss = drift_loss(*outputs_moved_by([0.5], AGE), many_edits([0.01], of_gender=True))
     assert loss.isfinite()
 
 
-def test_hiding_is_best_when_the_discriminator_is_wrong_about_gender_and_even_about_race():
+def test_hiding_loss_prefers_wrong_gender_and_uniform_race():
     own = torch.zeros(1, 8)
     own[:, GENDER] = 1
     even, sure = torch.zeros(1, 5), torch.tensor([[9.0, 0, 0, 0, 0]])
@@ -206,7 +211,7 @@ def test_hiding_is_best_when_the_discriminator_is_wrong_about_gender_and_even_ab
     assert hiding_loss(torch.tensor([0.0]), even, own) < hiding_loss(torch.tensor([0.0]), sure, own)
 
 
-def test_roughness_and_luma():
+def test_roughness_and_luma_of_stripes():
     flat = torch.full((1, 3, 8, 8), 0.5)
     assert roughness(flat) == 0
     stripes = flat.clone()
@@ -222,10 +227,10 @@ def test_masks_are_shifted_like_the_crops(faces):
     np.testing.assert_allclose(cut[:, 0] * 255, faces.pixels(torch.tensor([2]), shift)[:, 0].float(), rtol=1e-5)
 
 
-# The training itself
+# Training
 
 
-def test_the_average_starts_at_the_network_and_follows_it():
+def test_weight_average_follows_the_network():
     fader = Fader()
     average = Average(fader)
     name, weight = next(iter(fader.named_parameters()))
@@ -239,7 +244,7 @@ def test_the_average_starts_at_the_network_and_follows_it():
     assert ((mean > start + 0.9) & (mean < start + 1)).all()
 
 
-def test_the_average_erases_what_the_network_erases():
+def test_weight_average_copies_the_erased_direction():
     fader = Fader()
     average = Average(fader)
     fader.erased[7] = fader.reading[7] = 1.0
@@ -247,20 +252,28 @@ def test_the_average_erases_what_the_network_erases():
     assert torch.equal(average.module.erased, fader.erased)
 
 
-# Which checkpoint is shipped
+# Selection of checkpoints
 
-GOOD = {"psnr": 27.0, "drift_1": 0.02, "drift_2": 0.2, "gender_1": 0.4, "gender_2": 0.6, "race_1": 0.5, "race_2": 0.9}
+FIGURES = {
+    "psnr": 27.0,
+    "drift_1": 0.02,
+    "drift_2": 0.2,
+    "gender_1": 0.4,
+    "gender_2": 0.6,
+    "race_1": 0.5,
+    "race_2": 0.9,
+}
 
 
-def test_a_checkpoint_is_worth_its_effect_if_it_keeps_the_floors():
-    assert worth(GOOD, PLAN) == pytest.approx((0.4 + 0.6 + 0.5 + 0.9) / 4)
-    assert worth(GOOD | {"drift_2": 0.9}, PLAN) == worth(GOOD, PLAN)
+def test_worth_is_the_mean_effect_within_the_limits():
+    assert worth(FIGURES, PLAN) == pytest.approx((0.4 + 0.6 + 0.5 + 0.9) / 4)
+    assert worth(FIGURES | {"drift_2": 0.9}, PLAN) == worth(FIGURES, PLAN)
     for missed in ({"psnr": PLAN.least_psnr - 0.1}, {"drift_1": PLAN.most_drift + 0.001}):
-        assert worth(GOOD | missed, PLAN) == -float("inf")
-    assert worth(GOOD | {"psnr": 20.0}, replace(PLAN, least_psnr=19.0)) == worth(GOOD, PLAN)
+        assert worth(FIGURES | missed, PLAN) == -float("inf")
+    assert worth(FIGURES | {"psnr": 20.0}, replace(PLAN, least_psnr=19.0)) == worth(FIGURES, PLAN)
 
 
-def test_the_best_checkpoint_is_kept_as_it_was():
+def test_best_checkpoint_is_kept():
     def average(level):
         made = Average(Fader())
         for parameter in made.module.parameters():
@@ -273,21 +286,21 @@ def test_the_best_checkpoint_is_kept_as_it_was():
         offered = average(level)
         best.offer(offered, value)
         for parameter in offered.module.parameters():
-            parameter.fill_(-9.0)  # the training goes on
+            parameter.fill_(-9.0)  # as further training would
     assert best.worth.item() == pytest.approx(0.6)
     assert all((parameter == 4.0).all() for parameter in best.average.module.parameters())
-    # What a resumed training reads back is the same.
+    # The state dict round trip keeps it.
     again = Best(Fader())
     again.load_state_dict(best.state_dict())
     assert again.worth == best.worth
 
 
-def test_checkpoints_are_chosen_on_the_faces_kept_for_it(faces):
+def test_evaluation_uses_the_selection_faces_only(faces):
     masks = np.full((len(faces), SIDE, SIDE), 255, dtype=np.uint8)
     torch.manual_seed(0)
     guide, fader = Estimator(widths=(8, 8, 8, 8)).eval(), Fader().eval()
     figures = evaluate(fader, guide, faces, masks, device="cpu")
-    assert set(figures) == set(GOOD)
+    assert set(figures) == set(FIGURES)
     others = face_set()
     kept = np.isin(np.arange(len(others)), selection_rows(others).numpy())
     others.crops[~kept] = 99
@@ -296,13 +309,11 @@ def test_checkpoints_are_chosen_on_the_faces_kept_for_it(faces):
     assert evaluate(fader, guide, others, masks, device="cpu") != figures
 
 
-@pytest.mark.parametrize(("floors", "chosen"), [({}, False), ({"most_drift": 1.0, "least_psnr": -99.0}, True)])
-def test_what_ships_is_the_best_checkpoint_or_the_last_where_none_keeps_the_floors(
-    faces, tmp_path, capsys, floors, chosen
-):
+@pytest.mark.parametrize(("limits", "chosen"), [({}, False), ({"most_drift": 1.0, "least_psnr": -99.0}, True)])
+def test_result_is_the_best_checkpoint_or_the_last_if_none_is_within_limits(faces, tmp_path, capsys, limits, chosen):
     masks = np.full((len(faces), SIDE, SIDE), 255, dtype=np.uint8)
     torch.manual_seed(0)
-    plan = FaderPlan(steps=1, batch=2, **floors)
+    plan = FaderPlan(steps=1, batch=2, **limits)
     average = train(Fader(), Estimator(widths=(8, 8, 8, 8)), faces, masks, plan, tmp_path, device="cpu")
     line = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
     assert np.isfinite(line["best"]) == chosen
@@ -310,7 +321,7 @@ def test_what_ships_is_the_best_checkpoint_or_the_last_where_none_keeps_the_floo
     assert all(tensor.isfinite().all() for tensor in average.module.state_dict().values())
 
 
-def test_a_few_steps_run_and_can_be_resumed(faces, tmp_path, capsys):
+def test_training_changes_the_network_and_can_be_resumed(faces, tmp_path, capsys):
     masks = np.zeros((len(faces), SIDE, SIDE), dtype=np.uint8)
     masks[:, 40:110, 40:110] = 255
     torch.manual_seed(0)

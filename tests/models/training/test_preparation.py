@@ -26,7 +26,7 @@ def detection(centre, size=60.0):
 
 
 class FakeDetector:
-    """Finds one face in the middle of every photo that is not black."""
+    """Detects one face at the centre of every photo that is not black."""
 
     def __init__(self, **_):
         self.batches = []
@@ -36,7 +36,7 @@ class FakeDetector:
         return [[detection((p.shape[1] / 2, p.shape[0] / 2))] if p.any() else [] for p in photos]
 
 
-def tar_of(path, files):
+def write_tar(path, files):
     with tarfile.open(path, "w") as tar:
         for name, image in files.items():
             content = io.BytesIO()
@@ -52,24 +52,24 @@ def photo(level):
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """The archives: four labelled faces, of which one is a small child and one cannot be found; three masks."""
+    """Archives of four labelled faces, one of a child and one not detectable, and of three masks."""
     monkeypatch.setattr(preparation, "FaceDetector", FakeDetector)
     rows = [("a.jpg", 30, "male", "White"), ("b.jpg", 5, "female", "Asian"), ("c.jpg", 60, "female", "Black")]
     rows.append(("dark.jpg", 40, "male", "Others"))
     lines = [f"{file},{age},{gender},{race}" for file, age, gender, race in rows]
     (tmp_path / "utkface.csv").write_text("\n".join(["file,age,gender,race", *lines]) + "\n")
     levels = {"a.jpg": 200, "b.jpg": 150, "c.jpg": 100, "dark.jpg": 0}
-    tar_of(tmp_path / "utkface.tar", {f"utkface/{name}": photo(level) for name, level in levels.items()})
+    write_tar(tmp_path / "utkface.tar", {f"utkface/{name}": photo(level) for name, level in levels.items()})
     mask = np.zeros((PHOTO, PHOTO), dtype=np.uint8)
     mask[40:120, 40:120] = FILE_CLASSES.index("skin")
     mask[60:80, 60:100] = FILE_CLASSES.index("hair")
     parsing = {f"faceparsing/images/{n}.jpg": photo(90 + 40 * n) for n in range(3)}
     parsing |= {f"faceparsing/masks/{n}.png": Image.fromarray(mask) for n in range(3)}
-    tar_of(tmp_path / "faceparsing.tar", parsing)
+    write_tar(tmp_path / "faceparsing.tar", parsing)
     return tmp_path
 
 
-def test_an_archive_gives_photos_in_colour_and_masks_as_they_are(data):
+def test_archive_yields_photos_and_masks(data):
     names = dict(read_archive(data / "faceparsing.tar"))
     assert set(names) == {f"images/{n}.jpg" for n in range(3)} | {f"masks/{n}.png" for n in range(3)}
     assert names["images/0.jpg"].shape == (PHOTO, PHOTO, 3)
@@ -77,13 +77,13 @@ def test_an_archive_gives_photos_in_colour_and_masks_as_they_are(data):
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 9])
-def test_each_photo_with_a_face_comes_once_in_order(count):
+def test_photos_with_a_face_are_yielded_in_order(count):
     photos = [(f"{n}", np.full((8, 8, 3), n % 3, dtype=np.uint8)) for n in range(count)]
     found = [name for name, *_ in main_faces(iter(photos), FakeDetector())]
     assert found == [f"{n}" for n in range(count) if n % 3]
 
 
-def test_of_several_faces_the_one_nearest_the_centre_is_meant():
+def test_face_nearest_the_centre_is_the_main_face():
     class Crowd:
         def detect(self, photos):
             return [[detection((20, 20)), detection((70, 90)), detection((150, 80))] for _ in photos]
@@ -92,7 +92,7 @@ def test_of_several_faces_the_one_nearest_the_centre_is_meant():
     assert face.landmarks.mean(axis=0) == pytest.approx(detection((70, 90)).landmarks.mean(axis=0))
 
 
-def test_faces_of_twelve_and_over_are_kept_with_their_labels(data, tmp_path):
+def test_prepared_faces_have_labels_and_exclude_children(data, tmp_path):
     assert prepare_faces(data, tmp_path / "faces") == 2
     faces = load_faces(tmp_path / "faces")
     assert faces.gender.tolist() == [1, -1]
@@ -103,14 +103,14 @@ def test_faces_of_twelve_and_over_are_kept_with_their_labels(data, tmp_path):
     assert prepare_faces(data, tmp_path / "one", limit=1) == 1
 
 
-def test_masks_are_kept_in_our_class_order(data, tmp_path):
+def test_prepared_masks_have_the_parsers_classes(data, tmp_path):
     assert prepare_masks(data, tmp_path / "masks") == 3
     masks = load_masks(tmp_path / "masks")
     assert masks.photos.shape == (3, PHOTO, PHOTO, 3)
     assert set(np.unique(masks.masks)) == {0, CLASSES.index("skin"), CLASSES.index("hair")}
 
 
-def test_edits_are_learnt_from_both_with_a_region_each(data, tmp_path):
+def test_prepared_edits_combine_both_sets_with_regions(data, tmp_path):
     prepare_faces(data, tmp_path / "faces")
     prepare_masks(data, tmp_path / "masks")
     torch.manual_seed(0)
@@ -120,13 +120,13 @@ def test_edits_are_learnt_from_both_with_a_region_each(data, tmp_path):
     regions = np.load(tmp_path / "edits" / "masks.npy")
     assert count == len(faces) == len(regions) == 5
     assert regions.shape[1:] == faces.crops.shape[1:3]
-    truth = regions[-1]  # of a photo whose mask is known: skin, with hair in it
+    truth = regions[-1]  # a photo with a known mask of skin and hair
     assert truth.max() == 255
     assert truth.min() == 0
     assert set(faces.gender.tolist()) <= {-1, 1}
 
 
-def test_the_landmarks_of_a_cut_face_lie_on_the_template_inside_the_margin():
+def test_landmarks_of_a_crop_lie_on_the_template():
     face = detection((80, 80), size=70)
     rows, columns = np.mgrid[:PHOTO, :PHOTO]
     for landmark, goal in zip(face.landmarks, TEMPLATE * CROP - 0.5 + MARGIN, strict=True):
