@@ -17,7 +17,7 @@ def similarity(degrees, scale, shift):
     return np.array([[a, -b, shift[0]], [b, a, shift[1]]])
 
 
-def transformed(points, transform):
+def apply(points, transform):
     return points @ transform[:, :2].T + transform[:, 2]
 
 
@@ -27,7 +27,7 @@ def template_pixels(size):
 
 def landmarks_for(transform, size):
     """Landmarks that ``transform`` maps onto the template."""
-    return transformed(template_pixels(size), invert(transform))
+    return apply(template_pixels(size), invert(transform))
 
 
 @given(degrees=angles, scale=scales, shift=shifts, size=sizes)
@@ -41,7 +41,7 @@ def test_known_similarity_is_recovered(degrees, scale, shift, size):
 def test_inverse_transform_round_trip(degrees, scale, shift):
     transform = similarity(degrees, scale, shift)
     points = np.array([[0.0, 0.0], [17.0, -3.0], [200.0, 90.0]])
-    np.testing.assert_allclose(transformed(transformed(points, transform), invert(transform)), points, atol=1e-6)
+    np.testing.assert_allclose(apply(apply(points, transform), invert(transform)), points, atol=1e-6)
 
 
 @given(
@@ -55,7 +55,7 @@ def test_similarity_is_the_least_squares_fit(noise, nudge):
     other = np.array([[a, -b, best[0, 2] + nudge[2]], [b, a, best[1, 2] + nudge[3]]])
 
     def misfit(transform):
-        return ((transformed(landmarks, transform) - template_pixels(128)) ** 2).sum()
+        return ((apply(landmarks, transform) - template_pixels(128)) ** 2).sum()
 
     assert misfit(best) <= misfit(other) + 1e-9
 
@@ -69,9 +69,7 @@ def test_similarity_never_mirrors():
 @pytest.mark.parametrize("degrees", [-70, -15, 0, 15, 70])
 def test_rotation_is_positive_if_the_right_side_is_lower(degrees):
     upright = template_pixels(128)
-    turned = transformed(
-        upright, similarity(degrees, 1.7, (30, 10))
-    )  # y points down: positive turns the right side down
+    turned = apply(upright, similarity(degrees, 1.7, (30, 10)))  # y points down
     assert (turned[1, 1] > turned[0, 1]) == (degrees > 0)
     assert rotation_degrees(similarity_to_template(turned, size=128)) == pytest.approx(degrees)
 

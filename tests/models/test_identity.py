@@ -26,9 +26,8 @@ def weights_file(tmp_path, monkeypatch):
     """Weights of the replacement in the layout of the public file, which includes a classifier."""
     monkeypatch.setattr(facenet_pytorch, "InceptionResnetV1", TinyRecogniser)
     file = tmp_path / FILE
-    torch.save(
-        TinyRecogniser().state_dict() | {"logits.weight": torch.zeros(5, 8), "logits.bias": torch.zeros(5)}, file
-    )
+    classifier = {"logits.weight": torch.zeros(5, 8), "logits.bias": torch.zeros(5)}
+    torch.save(TinyRecogniser().state_dict() | classifier, file)
     return file
 
 

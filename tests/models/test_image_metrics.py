@@ -14,7 +14,7 @@ images = arrays(np.float32, (16, 16, 3), elements=st.floats(0, 255, width=32))
 masks = arrays(np.float32, (16, 16), elements=st.floats(0, 1, width=32)).filter(lambda mask: mask.sum() > 1)
 
 
-def noise_image(seed=0, *, mean=120.0, spread=40.0):
+def noise(seed=0, *, mean=120.0, spread=40.0):
     return np.random.default_rng(seed).normal(mean, spread, (SIDE, SIDE, 3)).clip(0, 255).astype(np.float32)
 
 
@@ -29,9 +29,7 @@ def disc(radius=14):
 @settings(max_examples=15)
 @given(st.floats(0.5, 60))
 def test_psnr_of_a_constant_offset(levels):
-    assert psnr(noise_image(), noise_image() + np.float32(levels), WHOLE) == pytest.approx(
-        20 * np.log10(255 / levels), abs=0.01
-    )
+    assert psnr(noise(), noise() + np.float32(levels), WHOLE) == pytest.approx(20 * np.log10(255 / levels), abs=0.01)
 
 
 @settings(max_examples=15)
@@ -50,12 +48,12 @@ def test_psnr_and_ssim_are_symmetric(one, other, mask):
 
 def test_pixels_outside_the_mask_are_ignored():
     mask = disc()
-    spoilt = np.where(mask[..., None] > 0, noise_image(), 0)
-    assert psnr(noise_image(), spoilt, mask) == float("inf")
+    spoilt = np.where(mask[..., None] > 0, noise(), 0)
+    assert psnr(noise(), spoilt, mask) == float("inf")
     # SSIM's window has a radius of five pixels.
     inner = disc(radius=8)
-    assert ssim(noise_image(), spoilt, inner) == pytest.approx(1, abs=1e-5)
-    assert ssim(noise_image(), spoilt, mask) < 0.99
+    assert ssim(noise(), spoilt, inner) == pytest.approx(1, abs=1e-5)
+    assert ssim(noise(), spoilt, mask) < 0.99
 
 
 def test_soft_mask_weights_pixels():
@@ -63,17 +61,17 @@ def test_soft_mask_weights_pixels():
     left[:, : SIDE // 2] = 10
     mask = np.where(left[..., 0] > 0, 0.25, 0.75).astype(np.float32)
     error = 0.25 * 10**2  # a quarter of the weight has an error of ten
-    assert psnr(noise_image(), noise_image() + left, mask) == pytest.approx(10 * np.log10(255**2 / error), abs=1e-3)
+    assert psnr(noise(), noise() + left, mask) == pytest.approx(10 * np.log10(255**2 / error), abs=1e-3)
 
 
 @pytest.mark.parametrize("measure", [psnr, ssim])
 def test_empty_mask_gives_nan(measure):
-    assert np.isnan(measure(noise_image(), noise_image(1), 0 * WHOLE))
+    assert np.isnan(measure(noise(), noise(1), 0 * WHOLE))
 
 
 @pytest.mark.parametrize("measure", [psnr, ssim])
 def test_metrics_are_invariant_to_the_range(measure):
-    one, other = noise_image(), noise_image() * 0.8 + noise_image(1) * 0.2
+    one, other = noise(), noise() * 0.8 + noise(1) * 0.2
     unit = measure(one / 255, other / 255, WHOLE, levels=1.0)
     assert unit == pytest.approx(measure(one, other, WHOLE), abs=1e-3)
 
@@ -96,7 +94,7 @@ def reference_ssim(one, other):
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.8])
 def test_ssim_equals_the_formula(share):
-    one, other = noise_image(), (1 - share) * noise_image() + share * noise_image(1)
+    one, other = noise(), (1 - share) * noise() + share * noise(1)
     mask = disc()
     expected = (reference_ssim(one, other) * mask).sum() / mask.sum()
     assert ssim(one, other, mask) == pytest.approx(expected, abs=1e-3)
@@ -110,10 +108,8 @@ def test_ssim_of_uniform_images_depends_on_their_means():
 
 
 def test_ssim_orders_blurred_random_and_inverted_images():
-    blurred = gaussian_filter(noise_image(), (1, 1, 0))
-    figures = [
-        ssim(noise_image(), other, WHOLE) for other in (noise_image(), blurred, noise_image(1), 255 - noise_image())
-    ]
+    blurred = gaussian_filter(noise(), (1, 1, 0))
+    figures = [ssim(noise(), other, WHOLE) for other in (noise(), blurred, noise(1), 255 - noise())]
     assert figures == sorted(figures, reverse=True)
     assert figures[-1] < 0 < figures[1] < 0.9
 
@@ -149,7 +145,7 @@ def visible_edge(photo, version, mask, *, face=FACE):
 
 
 def test_unchanged_photo_has_no_seam():
-    assert visible_edge(noise_image(), noise_image(), cheek(side=SIDE)) == 0
+    assert visible_edge(noise(), noise(), cheek(side=SIDE)) == 0
 
 
 @pytest.mark.parametrize("levels", [3, -3, 6, 12])
@@ -212,4 +208,4 @@ def test_seams_are_found_at_any_resolution(side):
 
 
 def test_empty_mask_has_no_seam():
-    assert visible_edge(noise_image(), noise_image(1), np.zeros((SIDE, SIDE), np.float32)) == 0
+    assert visible_edge(noise(), noise(1), np.zeros((SIDE, SIDE), np.float32)) == 0

@@ -1,4 +1,4 @@
-"""Hostile and very large files: bounded memory, bounded time, and the file that was listed."""
+"""Limits of decoding: memory, time, and files that change."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from pipeline.config.options import PhotoOptions
 from pipeline.photos import decoding as module
 from pipeline.photos.decoding import PhotoError, PixelBudget, Reason, decode, read_photo
 
-PEAK = """
+PEAK_MEMORY_SCRIPT = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,7 +26,7 @@ from pipeline.photos.decoding import read_photo
 with ThreadPoolExecutor(2) as pool:
     photos = list(pool.map(lambda path: read_photo(Path(path), options=PhotoOptions()), sys.argv[1:]))
 assert [max(photo.width, photo.height) for photo in photos] == [1280, 1280]
-# Not ru_maxrss, which begins with the size of the process that this one was forked from.
+# ru_maxrss would include the size of the parent process.
 (peak,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 print(int(peak.split()[1]) // 1024)
 """
@@ -34,7 +34,7 @@ print(int(peak.split()[1]) // 1024)
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
 @pytest.mark.parametrize(("kind", "most"), [("transparent", 1000), ("deep", 1000), ("webp", 700), ("animated", 700)])
-def test_two_photos_of_the_largest_size_allowed_fit_in_a_gigabyte(tmp_path, kind, most):
+def test_peak_memory_of_two_photos_of_the_largest_size(tmp_path, kind, most):
     if kind != "deep":
         image = Image.new("RGBA", (7000, 7000), (200, 30, 40, 128))
     else:
@@ -42,16 +42,16 @@ def test_two_photos_of_the_largest_size_allowed_fit_in_a_gigabyte(tmp_path, kind
     webp = {"method": 0} | ({"save_all": True, "append_images": [image.rotate(90)]} if kind == "animated" else {})
     path = tmp_path / ("large.webp" if kind in ("webp", "animated") else "large.png")
     image.save(path, **(webp if path.suffix == ".webp" else {"compress_level": 1}))
-    command = [sys.executable, "-c", PEAK, *([str(path)] * 2)]
+    command = [sys.executable, "-c", PEAK_MEMORY_SCRIPT, *([str(path)] * 2)]
     peak = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert peak < most
 
 
-def test_fifty_megapixels_are_the_most_by_default():
+def test_default_limit_is_50_megapixels():
     assert PhotoOptions().max_megapixels == 50
 
 
-def test_threads_decode_large_pictures_one_after_another_and_small_ones_at_once():
+def test_pixel_budget_bounds_concurrent_pixels_between_threads():
     most, running, lock, seen = 100, 0, Lock(), []
     budget = PixelBudget(most)
 
@@ -71,7 +71,7 @@ def test_threads_decode_large_pictures_one_after_another_and_small_ones_at_once(
     assert all(total <= most or total == 500 for total in seen)
 
 
-TURN = """
+WAITING_SCRIPT = """
 import sys
 from pipeline.photos.decoding import PixelBudget
 with PixelBudget(100).spent(int(sys.argv[1])):
@@ -80,8 +80,8 @@ with PixelBudget(100).spent(int(sys.argv[1])):
 """
 
 
-def test_a_large_picture_waits_for_that_of_another_process_and_for_no_dead_one():
-    command = [sys.executable, "-c", TURN]
+def test_pixel_budget_is_shared_between_processes_and_released_when_one_dies():
+    command = [sys.executable, "-c", WAITING_SCRIPT]
     with subprocess.Popen([*command, "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"in\n"
         started = []
@@ -92,7 +92,7 @@ def test_a_large_picture_waits_for_that_of_another_process_and_for_no_dead_one()
 
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(decode_one)
-            with PixelBudget(100).spent(40):  # a small one does not wait
+            with PixelBudget(100).spent(40):  # fits next to the other
                 time.sleep(0.2)
             assert not started
             other.kill()
@@ -100,15 +100,11 @@ def test_a_large_picture_waits_for_that_of_another_process_and_for_no_dead_one()
     assert started
 
 
-def test_strips_give_the_pixels_of_the_whole(monkeypatch):
+def test_decoding_in_strips_gives_the_same_pixels(monkeypatch):
     pixels = np.random.default_rng(0).integers(0, 256, (150, 90, 4), dtype=np.uint8)
     deep = Image.fromarray(pixels[..., 0].astype(np.uint16) * 200)
-    for image in (
-        Image.fromarray(pixels),
-        Image.fromarray(pixels).convert("LA"),
-        Image.fromarray(pixels[..., :3]),
-        deep,
-    ):
+    rgba = Image.fromarray(pixels)
+    for image in (rgba, rgba.convert("LA"), Image.fromarray(pixels[..., :3]), deep):
         stream = BytesIO()
         image.save(stream, "PNG")
         found = []
@@ -120,7 +116,7 @@ def test_strips_give_the_pixels_of_the_whole(monkeypatch):
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
 @pytest.mark.parametrize("lossless", [True, False])
-def test_a_webp_has_the_pixels_that_pillow_gives(mode, lossless):
+def test_webp_pixels_equal_pillow(mode, lossless):
     noise = np.random.default_rng(0).integers(0, 256, (70, 51, 4), dtype=np.uint8)
     image = Image.fromarray(noise).convert(mode)
     exif = Image.Exif()
@@ -135,14 +131,14 @@ def test_a_webp_has_the_pixels_that_pillow_gives(mode, lossless):
 
 @pytest.mark.parametrize("lossless", [True, False])
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
-def test_the_first_frame_of_an_animated_webp_has_the_pixels_that_pillow_gives(mode, lossless, monkeypatch):
+def test_first_frame_of_an_animated_webp_equals_pillow(mode, lossless, monkeypatch):
     noise = np.random.default_rng(1).integers(0, 256, (2, 70, 51, 4), dtype=np.uint8)
     first, second = (Image.fromarray(each).convert(mode) for each in noise)
     stream = BytesIO()
     first.save(stream, "WEBP", lossless=lossless, save_all=True, append_images=[second], duration=100)
     read = []
-    for by in ("OpenCV", "Pillow"):
-        if by == "Pillow":
+    for library in ("OpenCV", "Pillow"):
+        if library == "Pillow":
             monkeypatch.setattr(module, "_first_frame", lambda content, size: b"")
         else:
             assert module._first_frame(stream.getvalue(), first.size)
@@ -150,7 +146,7 @@ def test_the_first_frame_of_an_animated_webp_has_the_pixels_that_pillow_gives(mo
     np.testing.assert_array_equal(*read)
 
 
-def test_an_animated_webp_that_is_cut_anywhere_is_refused_and_never_crashes():
+def test_truncated_animated_webp_raises():
     frames = [Image.new("RGB", (64, 64), colour) for colour in ("teal", "red")]
     stream = BytesIO()
     frames[0].save(stream, "WEBP", save_all=True, append_images=frames[1:], duration=100)
@@ -159,8 +155,8 @@ def test_an_animated_webp_that_is_cut_anywhere_is_refused_and_never_crashes():
             decode(BytesIO(stream.getvalue()[:length]), options=PhotoOptions())
 
 
-def progressive(side, *, repeats=0):
-    """A progressive JPEG whose last scan comes so many times more."""
+def progressive_jpeg(side, *, repeats=0):
+    """A progressive JPEG with additional copies of its last scan."""
     stream = BytesIO()
     Image.new("RGB", (side, side), "teal").save(stream, "JPEG", progressive=True)
     content = stream.getvalue()
@@ -168,21 +164,21 @@ def progressive(side, *, repeats=0):
     return content[:end] + content[last:end] * repeats + content[end:]
 
 
-def test_a_progressive_jpeg_of_very_many_scans_is_refused_before_it_is_decoded():
+def test_progressive_jpeg_with_many_scans_is_excluded_quickly():
     started = time.monotonic()
     with pytest.raises(PhotoError, match=r"too many scans: .*of 2000 x 2000") as caught:
-        decode(BytesIO(progressive(2000, repeats=400)), options=PhotoOptions())
+        decode(BytesIO(progressive_jpeg(2000, repeats=400)), options=PhotoOptions())
     assert caught.value.reason is Reason.TOO_MANY_SCANS
     assert caught.value.reason.status == "excluded"
     assert time.monotonic() - started < 5
 
 
-def test_usual_progressive_jpegs_are_read(tmp_path):
-    assert decode(BytesIO(progressive(2000)), options=PhotoOptions()).width == 1280
-    assert decode(BytesIO(progressive(64, repeats=100)), options=PhotoOptions()).width == 64
+def test_ordinary_progressive_jpegs_are_decoded():
+    assert decode(BytesIO(progressive_jpeg(2000)), options=PhotoOptions()).width == 1280
+    assert decode(BytesIO(progressive_jpeg(64, repeats=100)), options=PhotoOptions()).width == 64
 
 
-def test_a_file_that_is_not_the_one_that_was_listed_is_refused(tmp_path):
+def test_file_changed_after_listing_raises(tmp_path):
     path = tmp_path / "a.png"
     Image.new("RGB", (64, 64), "red").save(path)
     listed = sha256(path.read_bytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""One face stands for each photo, or the row says why none can."""
+"""Detection and selection of the face of a photo."""
 
 import re
 import tarfile
@@ -24,13 +24,7 @@ from pipeline.config.options import FaceOptions, PhotoOptions
 from pipeline.counterfactuals.editors.fader import own_values
 from pipeline.photos import faces as module
 from pipeline.photos.decoding import read_photo
-from pipeline.photos.faces import (
-    Excluded,
-    Face,
-    check_face,
-    face_rows,
-    find_faces,
-)
+from pipeline.photos.faces import Excluded, Face, check_face, face_rows, find_faces
 from pipeline.photos.listing import find_photos
 from pipeline.run.tables import FACES, to_table
 
@@ -50,8 +44,8 @@ def blank(width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.uint8]:
     return np.full((height, width, 3), 127, np.uint8)
 
 
-class Planted:
-    """A detector that finds what it is given: in the first search, in the finer one, and in a framed photo."""
+class FakeDetector:
+    """A detector with given results for the first search, the finer search, and the photo with a border."""
 
     def __init__(
         self, first: Sequence[Detection] = (), finer: Sequence[Detection] = (), framed: Sequence[Detection] = ()
@@ -79,29 +73,29 @@ def estimator() -> Estimator:
         return Estimator(widths=(8, 8, 8, 8)).eval().requires_grad_(False)
 
 
-# --- choosing and checking ---
+# Selection and checks
 
 
-def test_of_several_faces_the_one_nearest_the_centre_is_chosen() -> None:
+def test_central_face_is_nearest_the_centre() -> None:
     faces = [face_at(60, 60, scale=0.9), face_at(120, 140, scale=0.4), face_at(180, 220, score=1.0)]
     assert central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
 
 
-def test_a_doubtful_face_is_not_chosen_however_central() -> None:
+def test_central_face_needs_the_minimal_score() -> None:
     faces = [face_at(112.5, 137.5, score=0.85), face_at(40, 40, score=0.95)]
     assert central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
     assert central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.96) is None
     assert central_face([], width=WIDTH, height=HEIGHT, min_score=0) is None
 
 
-def test_of_two_equally_central_faces_the_surer_is_chosen() -> None:
+def test_central_face_of_equal_distance_has_the_higher_score() -> None:
     faces = [face_at(100, 137.5, score=0.95), face_at(125, 137.5, score=0.98)]
     assert central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
     assert central_face(faces[::-1], width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 224), st.integers(0, 274), st.integers(1, 99)), unique=True, max_size=8))
-def test_the_choice_does_not_depend_on_the_order_of_the_faces(spots: list[tuple[int, int, int]]) -> None:
+def test_central_face_is_invariant_to_order(spots: list[tuple[int, int, int]]) -> None:
     faces = [face_at(x, y, score=score / 100) for x, y, score in spots]
     one = central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.5)
     other = central_face(faces[::-1], width=WIDTH, height=HEIGHT, min_score=0.5)
@@ -129,8 +123,8 @@ def test_the_choice_does_not_depend_on_the_order_of_the_faces(spots: list[tuple[
         (Detection((0, 0, 9, 9), 1.0, np.full((5, 2), np.nan)), "landmarks do not form a face"),
     ],
 )
-def test_a_face_that_cannot_be_edited_is_refused_with_its_reason(face: Detection, reason: str | None) -> None:
-    found = find_faces([blank()], detector=Planted([face]), options=OPTIONS)[0]
+def test_unsuitable_faces_are_excluded_with_a_reason(face: Detection, reason: str | None) -> None:
+    found = find_faces([blank()], detector=FakeDetector([face]), options=OPTIONS)[0]
     if reason is None:
         assert isinstance(found, Face)
     else:
@@ -138,7 +132,7 @@ def test_a_face_that_cannot_be_edited_is_refused_with_its_reason(face: Detection
         assert re.match(reason, found.reason)
 
 
-def test_the_limits_are_the_users() -> None:
+def test_limits_are_options() -> None:
     turned = face_at(112, 137, degrees=60)
     strict, lax = FaceOptions(min_eye_distance=61), FaceOptions(max_rotation=90)
     assert check_face(turned.landmarks, width=WIDTH, height=HEIGHT, options=lax) is None
@@ -147,98 +141,93 @@ def test_the_limits_are_the_users() -> None:
     assert reason.startswith(module.TOO_SMALL)
 
 
-# --- searching ---
+# Searches
 
 
-def test_the_slower_searches_are_made_only_where_the_first_finds_no_sure_face() -> None:
-    detector = Planted(first=[face_at(112, 137)])
+def test_finer_search_follows_only_without_a_confident_face() -> None:
+    detector = FakeDetector(first=[face_at(112, 137)])
     find_faces([blank(), blank()], detector=detector, options=OPTIONS)
-    assert detector.searches == ["first", "first"]  # one search a photo, so that a bar can move with it
-    detector = Planted(first=[face_at(112, 137, score=0.5)], finer=[face_at(100, 100, scale=0.5)])
+    assert detector.searches == ["first", "first"]  # photo by photo, for the progress bar
+    detector = FakeDetector(first=[face_at(112, 137, score=0.5)], finer=[face_at(100, 100, scale=0.5)])
     found = find_faces([blank()], detector=detector, options=OPTIONS)[0]
     assert detector.searches == ["first", "finer"]
     assert isinstance(found, Face)
     np.testing.assert_array_equal(found.landmarks, face_at(100, 100, scale=0.5).landmarks)
 
 
-def test_a_face_found_in_a_framed_photo_is_given_in_the_photos_own_pixels() -> None:
+def test_face_found_with_a_border_is_in_photo_pixels() -> None:
     border = round(module.BORDER * WIDTH)
-    found = find_faces([blank()], detector=Planted(framed=[face_at(112 + border, 137 + border)]), options=OPTIONS)[0]
+    detector = FakeDetector(framed=[face_at(112 + border, 137 + border)])
+    found = find_faces([blank()], detector=detector, options=OPTIONS)[0]
     assert isinstance(found, Face)
     np.testing.assert_allclose(found.landmarks, face_at(112, 137).landmarks)
     np.testing.assert_allclose(found.box, face_at(112, 137).box)
 
 
-def test_photos_without_a_sure_face_say_so_with_the_best_score_of_all_searches() -> None:
-    doubtful = Planted(first=[face_at(112, 137, score=0.5)], finer=[face_at(50, 50, score=0.75)])
-    assert find_faces([blank()], detector=doubtful, options=OPTIONS) == [
-        Excluded("score below the option min_score (0.75 < 0.9)", 0)
-    ]
-    assert find_faces([blank()], detector=Planted(), options=OPTIONS) == [Excluded("no face found", 0)]
+def test_photo_without_a_confident_face_is_excluded_with_the_best_score() -> None:
+    doubtful = FakeDetector(first=[face_at(112, 137, score=0.5)], finer=[face_at(50, 50, score=0.75)])
+    excluded = Excluded("score below the option min_score (0.75 < 0.9)", 0)
+    assert find_faces([blank()], detector=doubtful, options=OPTIONS) == [excluded]
+    assert find_faces([blank()], detector=FakeDetector(), options=OPTIONS) == [Excluded("no face found", 0)]
 
 
-def test_only_sure_faces_are_counted() -> None:
-    detector = Planted([face_at(112, 137), face_at(70, 70, scale=0.4), face_at(180, 60, scale=0.4, score=0.89)])
+def test_faces_found_counts_confident_faces() -> None:
+    detector = FakeDetector([face_at(112, 137), face_at(70, 70, scale=0.4), face_at(180, 60, scale=0.4, score=0.89)])
     found = find_faces([blank()], detector=detector, options=OPTIONS)[0]
     assert found.faces_found == 2
 
 
-# --- the detector itself ---
+# The detector
 
 
-def test_a_drawn_face_is_found_where_it_was_drawn(detector: FaceDetector) -> None:
+def test_detector_finds_the_landmarks_of_a_drawn_face(detector: FaceDetector) -> None:
     (found,) = detector.detect([drawn_face()])[0]
     drawn = np.array([[-26, -14], [26, -14], [0, 20], [-22, 46], [22, 46]]) + np.array([WIDTH / 2, HEIGHT / 2])
     assert np.linalg.norm(found.landmarks - drawn, axis=1).max() < 10
     assert found.score > 0.95
 
 
-def test_landmarks_of_a_large_photo_are_in_its_own_pixels(detector: FaceDetector) -> None:
+def test_landmarks_of_a_large_photo_are_in_its_pixels(detector: FaceDetector) -> None:
     small, large = (detector.detect([drawn_face(width=w, height=h)])[0][0] for w, h in ((450, 550), (1800, 2200)))
-    # The eyes are 104 and 416 pixels apart; pixel centres sit on integers.
+    # The eyes are 104 and 416 pixels apart; pixel centres are integers.
     difference = (large.landmarks + 0.5) / 4 - (small.landmarks + 0.5)
     assert np.abs(difference).max() < 0.05 * 104
     assert np.allclose(np.array(large.box) / 4, small.box, atol=6)
 
 
-def test_a_face_cut_at_the_photos_edge_keeps_its_landmarks(detector: FaceDetector) -> None:
+def test_face_cut_off_by_the_photo_keeps_its_landmarks(detector: FaceDetector) -> None:
     whole = drawn_face(width=450, height=550)
     (face,) = detector.detect([whole])[0]
-    left, top, right, bottom = 110, 130, 340, 400  # the face's sides, hair and chin are cut off
+    left, top, right, bottom = 110, 130, 340, 400  # cuts off hair, chin and sides
     cut = find_faces([np.ascontiguousarray(whole[top:bottom, left:right])], detector=detector, options=OPTIONS)[0]
     assert isinstance(cut, Face)
     eyes = np.linalg.norm(face.landmarks[1] - face.landmarks[0])
     assert np.linalg.norm(cut.landmarks + np.array([left, top]) - face.landmarks, axis=1).max() < 0.15 * eyes
 
 
-def test_the_number_of_threads_is_left_as_it_was(detector: FaceDetector) -> None:
+def test_detector_restores_the_number_of_threads(detector: FaceDetector) -> None:
     before = torch.get_num_threads()
     detector.detect([blank(40, 40)])
     assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 500), (500, 1), (19, 19), (20, 20), (33, 700)])
-def test_photos_of_any_shape_are_searched(detector: FaceDetector, shape: tuple[int, int]) -> None:
+def test_noise_of_any_shape_has_no_face(detector: FaceDetector, shape: tuple[int, int]) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
     assert all(isinstance(one, Excluded) for one in find_faces([noise], detector=detector, options=OPTIONS))
 
 
-# --- rows ---
+# Rows
 
 
-def test_a_photos_row_does_not_depend_on_the_photos_around_it(detector: FaceDetector, estimator: Estimator) -> None:
+def test_row_of_a_photo_is_independent_of_the_batch(detector: FaceDetector, estimator: Estimator) -> None:
     photos = [drawn_face(), blank(), drawn_face(width=300, height=320), drawn_face()[:, 10:], drawn_face()]
     photos = [np.ascontiguousarray(photo) for photo in photos]
     names = [f"{number}.png" for number in range(len(photos))]
 
     def rows(chosen: Sequence[int]) -> list[dict[str, object]]:
-        return face_rows(
-            [names[i] for i in chosen],
-            [photos[i] for i in chosen],
-            detector=detector,
-            estimator=estimator,
-            options=OPTIONS,
-        )
+        some_names, some_photos = [names[i] for i in chosen], [photos[i] for i in chosen]
+        return face_rows(some_names, some_photos, detector=detector, estimator=estimator, options=OPTIONS)
 
     together = rows(range(len(photos)))
     assert repr(together) == repr([row for i in range(len(photos)) for row in rows([i])])
@@ -249,28 +238,27 @@ def test_a_photos_row_does_not_depend_on_the_photos_around_it(detector: FaceDete
     assert all(column.null_count == 1 for name, column in zip(FACES, table.columns, strict=True) if name == "smiling")
 
 
-def test_rows_give_back_the_faces_own_values_and_its_source_group(estimator: Estimator) -> None:
-    row = face_rows(["a"], [blank()], detector=Planted([face_at(112, 137)]), estimator=estimator, options=OPTIONS)[0]
+def test_rows_have_own_values_and_source_group(estimator: Estimator) -> None:
+    detector = FakeDetector([face_at(112, 137)])
+    (row,) = face_rows(["a"], [blank()], detector=detector, estimator=estimator, options=OPTIONS)
     own = own_values([row])[0].numpy()
     assert own.shape == (len(ATTRIBUTES),)
     assert own[1:6].sum() == pytest.approx(1, abs=1e-5)
     assert own[0] == np.float32(row["gender"])
     shares = dict.fromkeys((f"race_{race}" for race in RACES), 0.1)
-    frame = pd.DataFrame(
-        [
-            {"photo": "a", "status": "ok", "gender": -0.8, **shares, "race_Black": 0.6},
-            {"photo": "b", "status": "ok", "gender": 0.3, **shares, "race_Indian": 0.6},
-            {"photo": "c", "status": "excluded"},
-        ]
-    )
-    assert source_groups(frame) == {"a": "feminine, Black", "b": "masculine, Indian"}
+    rows = [
+        {"photo": "a", "status": "ok", "gender": -0.8, **shares, "race_Black": 0.6},
+        {"photo": "b", "status": "ok", "gender": 0.3, **shares, "race_Indian": 0.6},
+        {"photo": "c", "status": "excluded"},
+    ]
+    assert source_groups(pd.DataFrame(rows)) == {"a": "feminine, Black", "b": "masculine, Indian"}
 
 
 PORTRAITS = FOLDER / "congress.tar"
 
 
 @needs(PORTRAITS)
-def test_real_portraits_have_a_face(detector: FaceDetector, tmp_path: Path) -> None:
+def test_faces_are_found_in_real_portraits(detector: FaceDetector, tmp_path: Path) -> None:
     with tarfile.open(PORTRAITS) as archive:
         archive.extractall(tmp_path, members=archive.getmembers()[::20], filter="data")
     paths = find_photos([tmp_path]).paths

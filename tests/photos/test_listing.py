@@ -1,4 +1,4 @@
-"""Every file that is named gets a row: its pixels can be used, or the row says why not."""
+"""Listing of photos from folders, files and manifests."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pictures import encoded, picture, png_claiming
+from image_files import encode, png_claiming, tricolour
 
 from pipeline.config.options import PhotoOptions
 from pipeline.photos.decoding import PhotoError, Reason, read_photo
@@ -22,14 +22,14 @@ OPTIONS = PhotoOptions()
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    picture().save(tmp_path / "b.png")
-    picture(64, 64).save(tmp_path / "a.jpg")
+    tricolour().save(tmp_path / "b.png")
+    tricolour(64, 64).save(tmp_path / "a.jpg")
     (tmp_path / "deep").mkdir()
-    picture(50, 70).save(tmp_path / "deep" / "c.webp")
+    tricolour(50, 70).save(tmp_path / "deep" / "c.webp")
     return tmp_path
 
 
-def test_a_folder_is_listed_with_its_subfolders_in_order_and_without_hidden_files(folder: Path) -> None:
+def test_folder_is_listed_recursively_without_hidden_files(folder: Path) -> None:
     (folder / ".hidden.png").write_bytes(b"")
     (folder / ".git").mkdir()
     (folder / ".git" / "d.png").write_bytes(b"")
@@ -43,31 +43,31 @@ def test_a_folder_is_listed_with_its_subfolders_in_order_and_without_hidden_file
     assert Path(table[2]["path"]) == folder / "deep" / "c.webp"
 
 
-def test_files_are_named_from_the_folder_they_share(folder: Path) -> None:
+def test_files_are_named_relative_to_their_common_folder(folder: Path) -> None:
     found = find_photos([folder / "deep" / "c.webp", folder / "a.jpg", folder / "a.jpg"])
     assert found.names == ("deep/c.webp", "a.jpg")
 
 
-def test_a_relative_input_is_the_same_run_as_an_absolute_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_and_absolute_paths_have_the_same_fingerprint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absolute = find_photos([folder])
     monkeypatch.chdir(folder.parent)
     assert find_photos([Path(folder.name)]) == absolute
     assert find_photos([Path(folder.name)]).fingerprint == absolute.fingerprint
 
 
-def test_the_fingerprint_follows_the_files(folder: Path) -> None:
+def test_fingerprint_depends_on_the_files(folder: Path) -> None:
     before = find_photos([folder]).fingerprint
-    picture(61, 40).save(folder / "b.png")
+    tricolour(61, 40).save(folder / "b.png")
     changed = find_photos([folder]).fingerprint
     (folder / "a.jpg").unlink()
     assert len({before, changed, find_photos([folder]).fingerprint}) == 3
 
 
-def test_each_thing_that_can_be_wrong_with_a_file_gets_its_row(folder: Path) -> None:
+def test_every_defective_file_has_a_row_with_a_reason(folder: Path) -> None:
     (folder / "empty.jpg").touch()
     (folder / "cut.png").write_bytes((folder / "b.png").read_bytes()[:-40])
     (folder / "same.png").write_bytes((folder / "b.png").read_bytes())
-    (folder / "tiny.png").write_bytes(encoded(picture(8, 8)))
+    (folder / "tiny.png").write_bytes(encode(tricolour(8, 8)))
     (folder / "bomb.png").write_bytes(png_claiming(30_000, 30_000))
     (folder / "gone.png").symlink_to(folder / "nowhere.png")
     os.mkfifo(folder / "pipe.png")
@@ -91,13 +91,13 @@ def test_each_thing_that_can_be_wrong_with_a_file_gets_its_row(folder: Path) -> 
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may read everything")
-def test_a_file_that_may_not_be_read_is_named(folder: Path) -> None:
+def test_unreadable_file_has_a_reason(folder: Path) -> None:
     (folder / "a.jpg").chmod(0)
     row = check_photos(find_photos([folder]), options=OPTIONS).to_pylist()[0]
     assert row["reason"] == Reason.NOT_PERMITTED
 
 
-def test_rows_come_as_they_are_done_and_progress_counts_each(folder: Path) -> None:
+def test_rows_are_streamed_and_progress_counts_files(folder: Path) -> None:
     found = find_photos([folder])
     assert next(photo_rows(found, options=OPTIONS))["photo"] == "a.jpg"
     counted: list[int] = []
@@ -105,7 +105,7 @@ def test_rows_come_as_they_are_done_and_progress_counts_each(folder: Path) -> No
     assert sum(counted) == len(found)
 
 
-def test_a_folder_without_a_usable_photo_is_an_error_that_counts_the_reasons(tmp_path: Path) -> None:
+def test_inputs_without_usable_photos_raise_with_counts(tmp_path: Path) -> None:
     with pytest.raises(NoUsablePhotos, match=r"holds no file; accepted are JPEG, PNG"):
         find_photos([tmp_path])
     for name in ("a.txt", "b.txt"):
@@ -121,7 +121,7 @@ def test_a_folder_without_a_usable_photo_is_an_error_that_counts_the_reasons(tmp
         find_photos([])
 
 
-def test_reading_one_photo_gives_what_the_table_says(folder: Path) -> None:
+def test_read_photo_agrees_with_the_table(folder: Path) -> None:
     photo = read_photo(folder / "deep" / "c.webp", options=OPTIONS)
     assert photo.pixels.shape == (photo.height, photo.width, 3) == (70, 50, 3)
     with pytest.raises(PhotoError, match="missing"):
@@ -131,7 +131,7 @@ def test_reading_one_photo_gives_what_the_table_says(folder: Path) -> None:
 # Manifests
 
 
-def test_a_manifest_keeps_its_columns_next_to_the_photos_it_names(folder: Path) -> None:
+def test_manifest_columns_are_kept(folder: Path) -> None:
     (folder / "list.csv").write_text(f"photo,task,score\ndeep/c.webp,cook,1\n{folder / 'a.jpg'},,2\nnone.png,judge,3\n")
     table = check_photos(find_photos([folder / "list.csv"]), options=OPTIONS)
     assert table.column_names == [*PHOTOS, "task", "score"]
@@ -142,8 +142,8 @@ def test_a_manifest_keeps_its_columns_next_to_the_photos_it_names(folder: Path) 
     assert table["reason"].to_pylist()[2] == Reason.MISSING
 
 
-def test_parquet_manifests_work_alike_and_names_like_numbers_stay_names(folder: Path) -> None:
-    picture().save(folder / "007", "PNG")
+def test_parquet_and_csv_manifests_are_equal_and_numeric_names_stay_text(folder: Path) -> None:
+    tricolour().save(folder / "007", "PNG")
     pq.write_table(pa.table({"task": ["x"], "photo": ["007"]}), folder / "list.parquet")
     (folder / "list.csv").write_text("task,photo\nx,007\n")
     parquet, csv = (find_photos([folder / f"list.{ending}"]) for ending in ("parquet", "csv"))
@@ -151,16 +151,16 @@ def test_parquet_manifests_work_alike_and_names_like_numbers_stay_names(folder: 
     assert check_photos(parquet, options=OPTIONS) == check_photos(csv, options=OPTIONS)
 
 
-def test_a_changed_column_of_a_manifest_is_another_fingerprint(folder: Path) -> None:
-    seen = set()
+def test_fingerprint_depends_on_manifest_columns(folder: Path) -> None:
+    fingerprints = set()
     for task in ("cook", "judge"):
         (folder / "list.csv").write_text(f"photo,task\na.jpg,{task}\n")
-        seen.add(find_photos([folder / "list.csv"]).fingerprint)
-    assert len(seen) == 2
+        fingerprints.add(find_photos([folder / "list.csv"]).fingerprint)
+    assert len(fingerprints) == 2
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("", "cannot be read"),
         ("photo\n", "lists no photo"),
@@ -172,20 +172,20 @@ def test_a_changed_column_of_a_manifest_is_another_fingerprint(folder: Path) -> 
         ("photo\na.jpg,x\n", "cannot be read"),
     ],
 )
-def test_a_manifest_that_cannot_be_used_says_what_to_do(folder: Path, text: str, complaint: str) -> None:
+def test_invalid_manifests_raise(folder: Path, text: str, message: str) -> None:
     (folder / "list.csv").write_text(text)
-    with pytest.raises(NoUsablePhotos, match=complaint):
+    with pytest.raises(NoUsablePhotos, match=message):
         find_photos([folder / "list.csv"])
 
 
-def test_a_file_that_only_claims_to_be_parquet_is_an_error(folder: Path) -> None:
+def test_invalid_parquet_manifest_raises(folder: Path) -> None:
     (folder / "list.parquet").write_bytes(b"photo\na.jpg\n")
     with pytest.raises(NoUsablePhotos, match="cannot be read"):
         find_photos([folder / "list.parquet"])
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_a_manifest_may_be_saved_in_any_unicode_encoding(folder: Path, encoding: str) -> None:
+def test_manifest_may_have_any_unicode_encoding(folder: Path, encoding: str) -> None:
     (folder / "list.csv").write_bytes("photo,who\nb.png,Zoë\n".encode(encoding))
     found = find_photos([folder / "list.csv"])
     assert found.names == ("b.png",)
@@ -198,17 +198,16 @@ def test_a_manifest_may_be_saved_in_any_unicode_encoding(folder: Path, encoding:
     [b"photo,who\nb.png,ok\na.png,Zo\xeb\n", b"\xff\xfep\0h\0o\0t\0o\0\n\0b", b"\xff\xfe\0\0a"],
     ids=["latin-1", "utf-16", "utf-32"],
 )
-def test_stray_bytes_in_a_manifest_are_one_clear_line(folder: Path, content: bytes) -> None:
+def test_undecodable_manifest_raises_with_the_line(folder: Path, content: bytes) -> None:
     (folder / "list.csv").write_bytes(content)
-    with pytest.raises(
-        NoUsablePhotos, match=r"^the manifest .*list\.csv cannot be read: line \d is not UTF-.* text; .*$"
-    ):
+    message = r"^the manifest .*list\.csv cannot be read: line \d is not UTF-.* text; .*$"
+    with pytest.raises(NoUsablePhotos, match=message):
         find_photos([folder / "list.csv"])
 
 
 @given(st.binary(max_size=60))
 @settings(max_examples=200)
-def test_a_manifest_of_any_bytes_is_read_or_refused(content: bytes) -> None:
+def test_manifest_of_random_bytes_is_read_or_raises(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "list.csv"
         path.write_bytes(b"photo,note\n" + content)

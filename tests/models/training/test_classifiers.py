@@ -62,9 +62,7 @@ def test_calibration_corrects_overconfidence():
     network = TableClassifier(answers)
     calibrate(network, faces, rows, device="cpu")
     assert network.gender_temperature.item() == pytest.approx(5 / torch.tensor(3.0).log().item(), rel=0.05)
-    assert network.race_temperature.item() == pytest.approx(
-        10**-0.7, rel=0.01
-    )  # always correct: the lowest temperature
+    assert network.race_temperature.item() == pytest.approx(10**-0.7, rel=0.01)  # always correct: the lowest
 
 
 @pytest.mark.parametrize(("kind", "epochs"), [(Estimator, 2.0), (Judge, 2.0), (GreyJudge, 10.0)])

@@ -92,7 +92,7 @@ def test_balanced_weights_give_equal_weight_to_cells():
     assert (balanced_weights(faces, rows, power=0.0) == 1).all()
 
 
-def test_load_facesreads_prepared_files(tmp_path):
+def test_load_faces_reads_prepared_files(tmp_path):
     faces = face_set(6)
     names = [f"{number}.jpg" for number in range(6)]
     np.save(tmp_path / "crops.npy", faces.crops)

@@ -155,7 +155,7 @@ def many_edits(values, *, of_gender):
     return Edits(torch.zeros(count, 8), torch.tensor(values), of_gender, black, white)
 
 
-def outputs_moved_by(changes, column, seed=0):
+def moved_by(changes, column, seed=0):
     """Outputs after and before an edit that changes one column."""
     before = torch.zeros(len(changes), OUTPUTS)
     before[:, :12] = torch.randn(len(changes), 12, generator=torch.Generator().manual_seed(seed))
@@ -171,21 +171,16 @@ VALUES = [-2.0, -1.0, 0.0, 1.0, 2.0]
 @pytest.mark.parametrize("column", [AGE, SMILING])
 def test_drift_loss_is_zero_for_changes_uncorrelated_with_the_value(of_gender, column):
     edits = many_edits(VALUES, of_gender=of_gender)
-    assert drift_loss(*outputs_moved_by([0.0] * 5, column), edits) == 0
+    assert drift_loss(*moved_by([0.0] * 5, column), edits) == 0
     # Changes that are equal at both ends have no slope.
-    assert drift_loss(*outputs_moved_by([0.1, -0.1, 0.3, -0.1, 0.1], column), edits).item() == pytest.approx(
-        0, abs=1e-8
-    )
+    assert drift_loss(*moved_by([0.1, -0.1, 0.3, -0.1, 0.1], column), edits).item() == pytest.approx(0, abs=1e-8)
 
 
 @pytest.mark.parametrize("of_gender", [True, False])
 @pytest.mark.parametrize("column", [AGE, SMILING])
 def test_drift_loss_is_the_squared_slope(of_gender, column):
     edits = many_edits(VALUES, of_gender=of_gender)
-    losses = [
-        drift_loss(*outputs_moved_by([slope * v for v in VALUES], column), edits).item()
-        for slope in (0.01, -0.01, 0.02)
-    ]
+    losses = [drift_loss(*moved_by([slope * v for v in VALUES], column), edits).item() for slope in (0.01, -0.01, 0.02)]
     assert losses[0] == pytest.approx(0.01**2, rel=1e-2)
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
     assert losses[2] == pytest.approx(4 * losses[0], rel=1e-2)
@@ -193,13 +188,13 @@ def test_drift_loss_is_the_squared_slope(of_gender, column):
 
 def test_drifts_of_gender_and_race_do_not_cancel():
     edits = many_edits([-1.0, 1.0, -1.0, 1.0], of_gender=[True, True, False, False])
-    assert drift_loss(*outputs_moved_by([-0.1, 0.1, 0.1, -0.1], AGE), edits) > 0.01
+    assert drift_loss(*moved_by([-0.1, 0.1, 0.1, -0.1], AGE), edits) > 0.01
     # The edited attribute may change.
-    assert drift_loss(*outputs_moved_by([-3.0, 3.0, 3.0, -3.0], 0), edits) == 0
+    assert drift_loss(*moved_by([-3.0, 3.0, 3.0, -3.0], 0), edits) == 0
 
 
 def test_drift_loss_of_a_batch_with_one_attribute_is_finite():
-    loss = drift_loss(*outputs_moved_by([0.5], AGE), many_edits([0.01], of_gender=True))
+    loss = drift_loss(*moved_by([0.5], AGE), many_edits([0.01], of_gender=True))
     assert loss.isfinite()
 
 
