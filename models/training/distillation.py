@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from models.fader import SCALED, Fader
 from models.training.concept_erasure import fit_erasure
 from models.training.data import FaceSet, balanced_weights
-from models.training.edits import draw_batch, draw_edits, held_out_batch, own_attributes, with_value
+from models.training.edits import draw_batch, held_out_batch, with_value
 from models.training.loop import Schedule, Session, descend, drawn, generator, one_cycle, set_rate
 from models.training.losses import structure_loss
 from models.training.weight_averaging import Average
@@ -73,10 +73,8 @@ def train(
         fader.encoder.requires_grad_(step < plan.settled)
         set_rate(optimiser, one_cycle(step, steps=plan.steps, peak=plan.rate, warm_up=0.05))
         chosen = drawn(rows, weights, plan.batch, random)
-        crops, mask = draw_batch(faces, masks, chosen, random=random, device=device)
-        own = own_attributes(faces, chosen)
-        edits = draw_edits(own, reach=plan.reach, random=random)
-        own, wanted = own.to(device), edits.attributes.to(device)
+        crops, mask, own, edits = draw_batch(faces, masks, chosen, reach=plan.reach, random=random, device=device)
+        wanted = edits.attributes.to(device)
         with torch.no_grad():
             scale = teacher.strength[(~edits.of_gender).long()].to(device)
             change = scale[:, None, None, None] * change_of(teacher, crops, own, wanted)[1]

@@ -40,13 +40,20 @@ def own_attributes(faces: FaceSet, rows: Tensor) -> Tensor:
 
 
 def draw_batch(
-    faces: FaceSet, masks: NDArray[np.uint8], rows: Tensor, *, random: torch.Generator, device: str
-) -> tuple[Tensor, Tensor]:
-    """Draw crops ``(B, 3, 128, 128)`` in -1..1 and masks ``(B, 1, 128, 128)`` in 0..1, shifted and mirrored."""
+    faces: FaceSet, masks: NDArray[np.uint8], rows: Tensor, *, reach: float, random: torch.Generator, device: str
+) -> tuple[Tensor, Tensor, Tensor, Edits]:
+    """Draw a batch of shifted and mirrored faces, with edits.
+
+    Returns:
+        Crops ``(B, 3, 128, 128)`` in -1..1, masks ``(B, 1, 128, 128)`` in 0..1, own values ``(B, 8)`` and, on the CPU,
+        edits; see ``draw_edits``.
+    """
     shift = shifts(len(rows), reach=3, random=random)
     both = torch.cat([to_unit(faces.pixels(rows, shift)), mask_pixels(masks, rows, shift)], dim=1)
     both = flip_some(both, random).to(device, memory_format=torch.channels_last)
-    return both[:, :3], both[:, 3:]
+    own = own_attributes(faces, rows)
+    edits = draw_edits(own, reach=reach, random=random)
+    return both[:, :3], both[:, 3:], own.to(device), edits
 
 
 def held_out_batch(

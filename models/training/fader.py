@@ -1,5 +1,6 @@
 """Training of the Fader network. The losses apply to the masked composite, which is what a classifier sees."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,11 @@ from models.image_metrics import batch_luma
 from models.judge import age_in_years, split, view, young_from_age
 from models.precision import autocast
 from models.training.data import FaceSet, balanced_weights, disturb
-from models.training.discriminators import LatentDiscriminator, PatchDiscriminator
 from models.training.edits import (
     DEFAULT_PAIR,
     composite,
     draw_batch,
-    draw_edits,
     held_out_batch,
-    own_attributes,
     skin_tones,
     with_value,
 )
@@ -33,6 +31,46 @@ from models.training.weight_averaging import Average, Best
 
 # A code of 256 x 4 x 4, with which edits are learnt in reasonable time; `distillation` transfers them.
 COARSE = FaderShape(widths=(32, 64, 128, 256, 256))
+
+
+class LatentDiscriminator(nn.Module):
+    """Reads gender and race from a code; the encoder is trained against it. It is not shipped."""
+
+    def __init__(self, shape: FaderShape | None = None) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Flatten(),
+            nn.Dropout(0.2),
+            nn.Linear(math.prod((shape or FaderShape()).code), 512),
+            nn.LeakyReLU(0.2),
+            nn.Dropout(0.2),
+            nn.Linear(512, 256),
+            nn.LeakyReLU(0.2),
+            nn.Linear(256, 1 + len(RACES)),
+        )
+
+    def forward(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Map codes ``(B, 256, 8, 8)`` to logits of masculine ``(B,)`` and of race ``(B, 5)``."""
+        outputs = self.layers(codes)
+        return outputs[:, 0], outputs[:, 1:]
+
+
+class PatchDiscriminator(nn.Module):
+    """Distinguishes photos from edits per patch, with spectral normalisation (Miyato et al. 2018); not shipped."""
+
+    def __init__(self, widths: tuple[int, ...] = (32, 64, 128)) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for before, width in zip((3, *widths[:-1]), widths, strict=True):
+            conv = nn.Conv2d(before, width, 4, stride=2, padding=1)
+            layers += [nn.utils.parametrizations.spectral_norm(conv), nn.LeakyReLU(0.2, inplace=True)]
+        layers.append(nn.utils.parametrizations.spectral_norm(nn.Conv2d(widths[-1], 1, 4, padding=1)))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, crops: Tensor) -> Tensor:
+        """Map ``(B, 3, 128, 128)`` in -1..1 to one logit per patch, ``(B, 1, 15, 15)``."""
+        logits: Tensor = self.layers(crops)
+        return logits
 
 
 @dataclass(frozen=True)
@@ -117,10 +155,7 @@ def train(
         for optimiser in (make, doubt):
             set_rate(optimiser, rate)
         chosen = drawn(rows, weights, plan.batch, random)
-        crops, mask = draw_batch(faces, masks, chosen, random=random, device=device)
-        own = own_attributes(faces, chosen)
-        edits = draw_edits(own, reach=plan.reach, random=random)
-        own = own.to(device)
+        crops, mask, own, edits = draw_batch(faces, masks, chosen, reach=plan.reach, random=random, device=device)
 
         with autocast(device):
             codes, rebuilt, result = render(fader, crops, mask, own, edits.attributes.to(device))

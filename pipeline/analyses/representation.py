@@ -10,7 +10,7 @@ from pydantic import Field
 from pipeline.analyses import sections as page
 from pipeline.analyses.base import Analysis, Kept, Names, Options, Result, option_of_run
 from pipeline.analyses.inputs import FOLDER, InputError, clusters_of, groups_of, read_predictions, share_table
-from pipeline.config.attributes import ATTRIBUTES, Attribute
+from pipeline.config.attributes import GROUPING, Attribute
 from pipeline.config.flags import Flag
 from pipeline.review.answers import FILE as REVIEWS
 from pipeline.review.answers import read_faces
@@ -28,13 +28,12 @@ RAW, CORRECTED = "as perceived", "corrected for the estimator's errors"
 ALSO = "also_found_by"  # column of a collection's manifest
 SOURCE = "photo of the search"
 CHARTS = 6
-COUNTED = {name: attribute for name, attribute in ATTRIBUTES.items() if attribute.names_groups}
 _WORDS = {
     (name, category): [category, *(word for names in attribute.pole_names if category in names for word in names)]
-    for name, attribute in COUNTED.items()
+    for name, attribute in GROUPING.items()
     for category in attribute.classes
 }
-CLASSES = {name: attribute.classes for name, attribute in COUNTED.items()}
+CLASSES = {name: attribute.classes for name, attribute in GROUPING.items()}
 
 
 class RepresentationOptions(Options):
@@ -88,17 +87,17 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         shown = grouped.drop_duplicates([SOURCE, "group"]).merge(faces[faces["status"] == "ok"], on=SOURCE)
         confusion, notes = _confusion()
         shares = shares_by_group(
-            {name: attribute.classes_of(shown) for name, attribute in COUNTED.items()},
+            {name: attribute.classes_of(shown) for name, attribute in GROUPING.items()},
             CLASSES,
             [groups[photo] for photo in shown["photo"]],
             confusion=confusion,
-            probabilities={name: _probabilities(attribute, shown) for name, attribute in COUNTED.items()},
+            probabilities={name: _probabilities(attribute, shown) for name, attribute in GROUPING.items()},
             method=options.interval,
             clusters=None if clusters is None else [clusters[photo] for photo in shown["photo"]],
             resamples=own.resamples,
             seed=own.seed,
         )
-        doubted = {name: list(doubts(shares[shares["attribute"] == name])) for name in COUNTED}
+        doubted = {name: list(doubts(shares[shares["attribute"] == name])) for name in GROUPING}
         counted = shown[SOURCE].nunique()
         if left_out := total - counted:
             notes.append(f"{left_out} of {total} photos are not counted: no usable face, or no group.")
@@ -111,7 +110,7 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             compared, correlations = _compared(tables[self.name], photos, options, path=options.compare)
             tables |= {CORRELATIONS: correlations, COMPARED: compared}
         return Result(
-            title=f"Perceived {' and '.join(COUNTED)} by {_spoken(options.by)}, as perceived and corrected",
+            title=f"Perceived {' and '.join(GROUPING)} by {_spoken(options.by)}, as perceived and corrected",
             tables=tables,
             notes=[*(note for each in doubted.values() for note in each), *notes],
             about={"by": options.by, "interval": options.interval, "notes": notes, "doubts": doubted},

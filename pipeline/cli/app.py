@@ -50,7 +50,7 @@ from pipeline.cli.options import (
 )
 from pipeline.cli.results import compare_editors, figures, validity
 from pipeline.cli.review import review
-from pipeline.config.attributes import ATTRIBUTES
+from pipeline.config.attributes import GROUPING
 from pipeline.config.options import (
     EngineOptions,
     PhotoOptions,
@@ -320,5 +320,4 @@ def _warn_of_few(photos: "list[Location]", settings: Settings) -> None:
 
 def _for_sample(given: Given) -> Given:
     """Return the options for the embedded sample. Default attributes: those that name its groups."""
-    attributes = [name for name, attribute in ATTRIBUTES.items() if attribute.names_groups]
-    return {**given, "sweep": {"attributes": attributes, **given.get("sweep", {})}}
+    return {**given, "sweep": {"attributes": list(GROUPING), **given.get("sweep", {})}}

@@ -300,6 +300,8 @@ ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType(
         )
     }
 )
+# The attributes that are part of the names of source groups.
+GROUPING = {name: attribute for name, attribute in ATTRIBUTES.items() if attribute.names_groups}
 
 
 def attribute_of(name: str, known: Mapping[str, Attribute] = ATTRIBUTES) -> Attribute:
@@ -329,5 +331,5 @@ def source_groups(faces: "pd.DataFrame") -> dict[str, str]:
         faces: the faces table. Photos without a usable face have no group.
     """
     usable = faces[faces["status"] == "ok"]
-    named = [attribute.classes_of(usable) for attribute in ATTRIBUTES.values() if attribute.names_groups]
+    named = [attribute.classes_of(usable) for attribute in GROUPING.values()]
     return {str(photo): ", ".join(words) for photo, *words in zip(usable["photo"], *named, strict=True)}

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from pipeline.analyses.sections import Section
+from pipeline.analyses.sections import Section, listed
 from pipeline.config.attributes import AT, ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.report import views
 from pipeline.report.card import CheckResult, card_counts, check_results, matrix, short_banner
@@ -20,7 +20,6 @@ from pipeline.report.change_maps import change_maps
 from pipeline.report.charts import effectiveness_chart
 from pipeline.report.embedding import source_hash, to_svg
 from pipeline.report.markup import TEMPLATES, environment
-from pipeline.report.sections import section_views
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.viewer import Album, viewer_view
 from pipeline.report.words import account_words, poles_of, rule
@@ -107,7 +106,7 @@ def render(
             for adapter in dict.fromkeys(table.adapter for table in tables)
         ],
         viewer=None if album is None else viewer_view(album, swept=swept),
-        sections=section_views(sections, card=checks, pictures=pictures),
+        sections=views.section_views(sections, card=checks, pictures=pictures),
         exclusions=_by_reason(exclusions),
         excluded=count(len(exclusions)),
         stages=_stage_rows(record.stages),
@@ -123,14 +122,13 @@ def _source(name: str) -> str:
 
 
 def _title(tables: Sequence[FindingTable]) -> str:
-    adapters = _listed([table.adapter for table in tables])
-    subjects = _listed([table.poles.subject for table in tables if AT not in table.attribute])
+    adapters = _distinct([table.adapter for table in tables])
+    subjects = _distinct([table.poles.subject for table in tables if AT not in table.attribute])
     return f"How labels of {adapters} change with {subjects}" if tables else "An audit without labels"
 
 
-def _listed(names: Sequence[str]) -> str:
-    *first, last = list(dict.fromkeys(names)) or [""]
-    return f"{', '.join(first)} and {last}" if first else last
+def _distinct(names: Sequence[str]) -> str:
+    return listed(list(dict.fromkeys(names)), most=len(names))
 
 
 def _first_facts(tables: Sequence[FindingTable], record: RunRecord, *, controls: int) -> list[tuple[str, str]]:
@@ -145,7 +143,7 @@ def _first_facts(tables: Sequence[FindingTable], record: RunRecord, *, controls:
     counted = f", of which {pluralise(controls, 'positive control')}" if controls else ""
     return [
         ("Photos", f"{count(photos)} analysed" + (f" of {count(given)} given" if given is not None else "")),
-        ("Classifiers", _listed([table.adapter for table in tables])),
+        ("Classifiers", _distinct([table.adapter for table in tables])),
         ("Attributes", "; ".join(dict.fromkeys(changed))),
         ("Labels tested", count(sum(table.tested for table in tables))),
         ("Findings", count(sum(table.findings for table in tables)) + counted),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
+from pipeline.config.attributes import EDIT_ARM, GROUPING, Attribute
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +17,6 @@ UNSURE, SURE, ENDS, ORIGINAL = "unsure", "sure", "ends", "original"
 CANNOT_TELL = "cannot tell"
 NO_FACE, EXCLUDE = "no face", "exclude this photo"
 LEFT, RIGHT, BOTH, NEITHER = "left", "right", "both", "neither"
-NAMED = {name: attribute for name, attribute in ATTRIBUTES.items() if attribute.names_groups}
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def certainty(faces: "pd.DataFrame") -> "pd.Series[float]":
     import pandas as pd
 
     found = []
-    for attribute in NAMED.values():
+    for attribute in GROUPING.values():
         table = faces[list(attribute.inputs)].to_numpy(dtype=float)
         found.append(table.max(axis=1) / table.sum(axis=1) if attribute.categories else (1 + np.abs(table[:, 0])) / 2)
     return pd.Series(np.min(found, axis=0), index=faces.index)
@@ -112,7 +111,7 @@ def face_questions(
         )
         for sample, rows in ((UNSURE, ranked[:unsure]), (SURE, rest.iloc[np.sort(drawn)]))
         for row in rows.to_dict("records")
-        for name, attribute in NAMED.items()
+        for name, attribute in GROUPING.items()
     ]
 
 

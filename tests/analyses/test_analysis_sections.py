@@ -7,7 +7,7 @@ from section_frames import NAN, amplification_frame, comparison_rows, local_fram
 from pipeline.analyses.base import Kept
 from pipeline.analyses.registry import analysis
 from pipeline.config.attributes import ATTRIBUTES
-from pipeline.report.sections import printed_table
+from pipeline.report.views import printed_table
 from pipeline.statistics import DIFFERENCE_COLUMNS, POWER_COLUMNS, SLOPE_COLUMNS
 
 BASE = {"base": "the shares of female in jobs.csv", "level": 0.95}

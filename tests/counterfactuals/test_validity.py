@@ -24,7 +24,7 @@ from pipeline.counterfactuals.validity import (
     photo_failures,
     validity_card,
 )
-from pipeline.report.consequences import consequence_of
+from pipeline.report.card import consequence_of
 
 # The effect
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from models.attributes import RACES
 from models.fader import ATTRIBUTES, GENDER, RACE, SCALED, Fader, FaderShape, category_line, smooth_difference
-from models.training.discriminators import LatentDiscriminator, PatchDiscriminator
+from models.training.fader import LatentDiscriminator, PatchDiscriminator
 
 NEUTRAL = dict.fromkeys(ATTRIBUTES, 0.0) | {"race_White": 1.0}
 TINY = FaderShape(widths=(8, 8, 8, 8))

@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from pipeline.report.card import card_frame, cards_next_to_each_other, check_results
-from pipeline.report.consequences import CONSEQUENCES
+from pipeline.report.card import CONSEQUENCES, card_frame, cards_next_to_each_other, check_results
 
 COLUMNS = ["name", "attribute", "figure", "unit", "threshold", "passed", "words"]
 

@@ -13,7 +13,7 @@ from pipeline.analyses.registry import analysis, sections
 from pipeline.analyses.sections import Dots
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.charts import chart_of
-from pipeline.report.sections import section_views
+from pipeline.report.views import section_views
 
 CARD = [("effectiveness", "gender", 0.2, "", 0.9, False, "")]
 ABOUT = {
