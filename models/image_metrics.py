@@ -32,6 +32,11 @@ def batch_luma(images: "Tensor") -> "Tensor":
     return (images * images.new_tensor(LUMA)[:, None, None]).sum(dim=1, keepdim=True)
 
 
+def channel_product(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the scalar product ``(H, W)`` of each pixel's three channels in two images ``(H, W, 3)``."""
+    return np.asarray(cv2.transform(one * other, np.ones((1, 3), dtype=np.float32)))
+
+
 def structural_similarity(one: Image, other: Image, mean: Callable[[Image], Image], *, levels: float) -> Image:
     """Return the structural similarity of two luma images in every window; 1 where they are equal.
 

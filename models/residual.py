@@ -6,6 +6,8 @@ of them. Compositing into a photo is in ``pipeline.counterfactuals``.
 
 from dataclasses import dataclass
 
+import cv2
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -69,27 +71,18 @@ class Prototypes(nn.Module):
         return ChangeFields(*(torch.einsum("bt,tk...,k->bk...", weights, one, self.strength) for one in fields))
 
 
-def changes_along(fields: ChangeFields, directions: Tensor, *, size: int) -> Change:
-    """Return the changes by one step along each of the ``directions`` ``(J, 8)``, ``size`` pixels a side.
-
-    Changes are additive: the change by ``c_j`` steps along each direction is the sum of ``c_j`` times the j-th change.
-    """
-    luma = torch.einsum("bahw,ja->bjhw", fields.luma, directions).flatten(0, 1)[:, None]
+def changes_along(fields: ChangeFields, amounts: Tensor, *, size: int) -> Change:
+    """Return J changes of each face, ``size`` pixels a side: sums of fields weighted by ``amounts`` ``(B, J, 8)``."""
+    luma = torch.einsum("bahw,bja->bjhw", fields.luma, amounts).flatten(0, 1)[:, None]
     chroma, displacement = (
-        torch.einsum("bachw,ja->bjchw", field, directions).flatten(0, 1)
-        for field in (fields.chroma, fields.displacement)
+        torch.einsum("bachw,bja->bjchw", field, amounts).flatten(0, 1) for field in (fields.chroma, fields.displacement)
     )
     cb, cr = _resized(chroma, size).split(1, dim=1)
     luma = _resized(luma, size)
     # BT.601: luma and colour differences to RGB.
     colour = torch.cat([luma + 1.402 * cr, luma - 0.344 * cb - 0.714 * cr, luma + 1.772 * cb], dim=1)
-    apart = len(fields.luma), len(directions)
+    apart = amounts.shape[:2]
     return Change(colour.unflatten(0, apart), _resized(displacement, size).unflatten(0, apart))
-
-
-def weighted(change: Change, steps: Tensor) -> Change:
-    """Sum each face's changes with the weights ``steps`` ``(B, J)``."""
-    return Change(*(torch.einsum("bj,bj...->b...", steps, field) for field in (change.colour, change.displacement)))
 
 
 def inner(masks: Tensor) -> Tensor:
@@ -128,7 +121,10 @@ def mirrored_displacement(field: Tensor) -> Tensor:
     return sign * field.flip(-1)
 
 
-def _resized(field: Tensor, size: int) -> Tensor:
-    if field.shape[-1] == size:
-        return field
-    return F.interpolate(field, size=(size, size), mode="bicubic", align_corners=False)
+def _resized(fields: Tensor, size: int) -> Tensor:
+    """Resize fields ``(N, C, s, s)`` to ``(N, C, size, size)``, bicubically; OpenCV is four times as fast as torch."""
+    if fields.shape[-1] == size:
+        return fields
+    maps = [cv2.resize(one, (size, size), interpolation=cv2.INTER_CUBIC) for one in fields.flatten(0, 1).numpy()]
+    resized: Tensor = torch.from_numpy(np.stack(maps)).unflatten(0, fields.shape[:2])
+    return resized

@@ -10,6 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.image_metrics import channel_product
+
 DOUBT = 18.0  # levels: for sides closer than this in colour, the parser decides
 FAR = 12.0  # CIELAB distance from skin at which a pixel counts as something else
 OFF = 4.0  # weight of the squared distance from the line between both sides' colours
@@ -54,9 +56,9 @@ def matted(membership: NDArray[np.float32], pixels: NDArray[np.uint8], *, reach:
         cv2.resize(field, (width, height), interpolation=cv2.INTER_LINEAR) for field in (near, region, beyond)
     )
     apart, away = region - beyond, pixels - beyond
-    power, along = np.einsum("hwc,hwc->hw", apart, apart), np.einsum("hwc,hwc->hw", away, apart)
+    power, along = channel_product(apart, apart), channel_product(away, apart)
     # A colour off the line between both sides, such as a collar's, belongs to neither; the parser decides.
-    off = np.einsum("hwc,hwc->hw", away, away) - along * along / np.maximum(power, 1)
+    off = channel_product(away, away) - along * along / np.maximum(power, 1)
     doubt = DOUBT**2 + OFF * np.maximum(off, 0)
     share = (along + doubt * membership) / (power + doubt)
     # Colours decide only near the parser's edge, not where all surroundings are skin or none are.

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from models.image_metrics import luma
+from models.image_metrics import channel_product, luma
 from pipeline.counterfactuals.editors.base import Composite, Patch
 from pipeline.counterfactuals.mask import replaced
 
@@ -147,14 +147,16 @@ def headroom(levels: NDArray[np.float32], colour: NDArray[np.float32]) -> NDArra
     """
     light, change = luma(levels), luma(colour)
     room = np.where(change > 0, (LEVELS[1] - light) / ROOM, (light - LEVELS[0]) / ROOM)
-    squares = np.einsum("hwc,hwc->hw", colour, colour) / np.float32(3 * LIGHT**2)
+    squares = channel_product(colour, colour) / np.float32(3 * LIGHT**2)
     return np.asarray(np.clip(room, 0, 1) / np.sqrt(1 + squares), dtype=np.float32)
 
 
 def saturated(displacement: NDArray[np.float32], *, limit: float) -> NDArray[np.float32]:
     """Saturate a displacement ``(h, w, 2)`` so that its length approaches ``limit``."""
-    squares = np.einsum("hwc,hwc->hw", displacement, displacement)[..., None] / np.float32(limit * limit)
-    return np.asarray(displacement / np.sqrt(1 + squares), dtype=np.float32)
+    shares = displacement * np.float32(1 / limit)
+    shares *= shares
+    length = np.sqrt(1 + shares[..., 0] + shares[..., 1])
+    return np.asarray(displacement / length[..., None], dtype=np.float32)
 
 
 def inner_mask(mask: NDArray[np.float32], *, rim: float) -> NDArray[np.float32]:

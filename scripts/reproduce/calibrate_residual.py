@@ -57,10 +57,9 @@ def main(
 def rise(faces: ResidualBatch, name: str) -> float:
     """Return the rise of the estimator's mean probability of the higher pole from -1 to +1."""
     attribute, means, estimator = ATTRIBUTES[name], [], load_judge("estimator")
-    changes = faces.changes(attribute)
-    units = faces.units(attribute, changes)
+    units = faces.units(attribute)
     for value in (-1.0, 1.0):
-        drawn = faces.drawn(attribute, changes, units, np.full(len(faces.subjects), value))
+        drawn = faces.drawn(attribute, units, np.full((1, len(faces.subjects)), value))
         perceived = {
             f"judge_{name}": figure.numpy() for name, figure in perceive_crops(estimator, drawn).named().items()
         }

@@ -5,16 +5,14 @@ Every change is a multiple of the difference from the face's own value, so the v
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from models.alignment import aligned_crop, invert
-from models.attributes import class_indices
 from models.fader import ATTRIBUTES
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
@@ -28,27 +26,23 @@ from models.residual import (
     changes_along,
     displaced,
     inner,
-    weighted,
 )
 from models.tone import (
     REACH,
     ToneTable,
     lightness_shifts,
     smooth_lightness,
-    tone_change,
     tone_changes,
     tone_shifts,
 )
 from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.counterfactuals.editors.base import CROP, Patch, PhotoEdit, PhotoVersions, Subject
-from pipeline.counterfactuals.editors.response import Units, directions, fitted_units, plain_units
+from pipeline.counterfactuals.editors.response import Units, fitted_units, plain_units
+from pipeline.counterfactuals.kept_parts import highlights, kept_parts, open_mouth
 from pipeline.counterfactuals.mask import (
-    PARSER_ZOOM,
     chances_of,
     crop_mask,
     is_grey,
-    locate,
-    parser_view,
     patches_from,
     to_patch,
     without_colour,
@@ -65,28 +59,26 @@ from pipeline.counterfactuals.region import (
 )
 from pipeline.counterfactuals.skin import Skin, visible_skin, wide_view
 
-# Shares of light and colour that are kept: teeth, the white of the eye and the iris do not differ between groups.
-KEPT = {"mouth": 0.85, "eyes": 0.5}
 FARTHEST = 0.03  # crop sides towards which a displacement saturates; larger ones produce caricatures
-STILL_REACH = 0.04  # crop sides around an open mouth with hardly any displacement, so that teeth do not grow
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an edit: an attribute, its K values, and the units of each face."""
+    """A part of an edit: an attribute, its K values, and the changes ``(B, 2, …)`` by one unit below and above each
+    face's own value."""
 
     attribute: Attribute
     values: tuple[float, ...]
-    units: Units
+    changes: Change
 
     def also(self, value: float) -> "Part":
         """Return the same part with one more value."""
         return replace(self, values=(*self.values, value))
 
-    def steps(self, place: int, own: float) -> NDArray[np.float32]:
-        """Return the steps ``(K, J)`` of a face with that own value along each of the J ``directions``."""
-        away = np.subtract(self.values, own).astype(np.float32)[:, None]
-        return np.where(away < 0, self.units.below[place].numpy(), self.units.above[place].numpy()) * away
+    def steps(self, own: float) -> NDArray[np.float32]:
+        """Return how many of the two changes make the version at each value, ``(K, 2)``, for a face's own value."""
+        away = np.subtract(self.values, own)
+        return np.stack([np.minimum(away, 0), np.maximum(away, 0)], axis=1).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -171,6 +163,11 @@ class ResidualBatch:
         wide = chances_of(self.editor.parser, self.subjects, view=wide_view)
         return tuple(map(visible_skin, self.subjects, self.near, wide))
 
+    @cached_property
+    def highlights(self) -> tuple[Patch | None, ...]:
+        """Share of each pixel of `faces` that is a highlight. Only some attributes need it."""
+        return tuple(map(highlights, self.subjects, self.faces))
+
     @property
     def null(self) -> Tensor:
         """The crops themselves: nothing is decoded."""
@@ -187,81 +184,79 @@ class ResidualBatch:
         if attribute.given is not None:
             other, value = attribute.given
             wanted.append((other, (float(value),) * len(values)))
-        parts, changes = [], []
+        parts = []
         for moved, to in wanted:
             _check_inputs(moved)
-            changes.append(self.changes(moved))
-            known = units if units is not None and moved is attribute else self.units(moved, changes[-1])
-            parts.append(Part(moved, to, known))
-        both = Change(
-            torch.cat([one.colour for one in changes], dim=1), torch.cat([one.displacement for one in changes], dim=1)
-        )
-        return PhotoEdit(attribute.name, EDIT_ARM, values, lambda place: self._versions(place, parts, both))
+            known = units if units is not None and moved is attribute else self.units(moved)
+            parts.append(Part(moved, to, self.changes(moved, known)))
+        return PhotoEdit(attribute.name, EDIT_ARM, values, lambda place: self._versions(place, parts))
 
     def own(self, attribute: Attribute) -> NDArray[np.float64]:
         """Return the faces' own values ``(B,)`` of an attribute."""
         return np.array([float(attribute.own_value(subject.own)) for subject in self.subjects])
 
     @torch.inference_mode()
-    def changes(self, attribute: Attribute) -> Change:
-        """Return the change by one step along each of an attribute's J ``directions``, ``(B, J, …)``."""
-        found = centred(changes_along(self.fields, directions(attribute), size=CROP), self.masks)
+    def changes(self, attribute: Attribute, units: Units) -> Change:
+        """Return the changes ``(B, 2, …)`` by one unit of an attribute below and above each face's own value."""
+        amounts = torch.stack([units.below, units.above], dim=1)
+        found = centred(changes_along(self.fields, amounts, size=CROP), self.masks)
         if "smiling" in attribute.unit:
             return found
         return replace(found, displacement=found.displacement * (1 - self.still[:, None]))
 
     @torch.inference_mode()
-    def drawn(
-        self, attribute: Attribute, changes: Change, units: Units, values: NDArray[np.float64]
-    ) -> list[NDArray[np.uint8]]:
-        """Make each face's version at one value, in the aligned crop only.
+    def drawn(self, attribute: Attribute, units: Units, values: NDArray[np.float64]) -> list[NDArray[np.uint8]]:
+        """Make versions of each face in the aligned crop only.
 
         Args:
             attribute: the swept attribute.
-            changes: its changes.
             units: units of the sweep.
-            values: ``(B,)`` one value per face.
+            values: ``(V, B)`` the versions' values.
 
         Returns:
-            Crops ``(128, 128, 3)``.
+            ``V * B`` crops ``(128, 128, 3)``, all faces at the first values first.
         """
-        crops = self.crops.clone()
-        for place, value in enumerate(values):
+        changes, crops = self.changes(attribute, units), self.crops.repeat(len(values), 1, 1, 1, 1)
+        for place, of_face in enumerate(values.T):
             skin = self._skin(place, attribute)
             if skin is not None:
-                crops[place] += self._toned_crop(place, skin, attribute, float(value))
-        away = torch.from_numpy(values - self.own(attribute)).float()[:, None]
-        change = weighted(changes, away * torch.where(away < 0, units.below, units.above))
-        colour = self.masks * (1 - self.kept_crops) * change.colour
-        colour = colour / (1 + (colour * 127.5 / LIGHT).square().mean(dim=1, keepdim=True)).sqrt()
-        moved = self.rims * change.displacement
-        moved = moved / (1 + (moved / FARTHEST).square().sum(dim=1, keepdim=True)).sqrt()
-        changed = displaced(crops, moved) + colour
+                crops[:, place] += self._toned_crops(place, skin, attribute, of_face)
+        away = torch.from_numpy(values - self.own(attribute)).float()
+        faces, sides = torch.arange(len(self.subjects)), (away > 0).long()
+        colour, moved = (
+            away[..., None, None, None] * field[faces, sides] for field in (changes.colour, changes.displacement)
+        )
+        kept = self.kept_crops
+        if attribute.moves_colour:
+            kept = torch.maximum(kept, _over_crops(self.subjects, self.highlights))
+        colour = self.masks * (1 - kept) * colour
+        colour = colour / (1 + (colour * 127.5 / LIGHT).square().mean(dim=2, keepdim=True)).sqrt()
+        moved = self.rims * moved
+        moved = moved / (1 + (moved / FARTHEST).square().sum(dim=2, keepdim=True)).sqrt()
+        changed = displaced(crops.flatten(0, 1), moved.flatten(0, 1)) + colour.flatten(0, 1)
         return list(((changed.clamp(-1, 1) + 1) * 127.5).round().byte().movedim(1, -1).numpy())
 
-    def units(self, attribute: Attribute, changes: Change | None = None) -> Units:
+    def units(self, attribute: Attribute) -> Units:
         """Return the units of a sweep for each face; the same for all without an estimator."""
-        plain, estimator = plain_units(attribute, len(self.subjects)), self.editor.estimator
+        estimator = self.editor.estimator
         if estimator is None or not self.editor.features or not attribute.unit:
-            return plain
+            return plain_units(attribute, len(self.subjects))
         rows = [subject.own for subject in self.subjects]
-        return fitted_units(
-            attribute, rows, partial(self.drawn, attribute, changes or self.changes(attribute), plain), estimator
-        )
+        return fitted_units(attribute, rows, lambda units, values: self.drawn(attribute, units, values), estimator)
 
     def _skin(self, place: int, attribute: Attribute) -> Skin | None:
         return self.skins[place] if self.editor.tone and attribute.moves_colour else None
 
-    def _toned_crop(self, place: int, skin: Skin, attribute: Attribute, value: float) -> Tensor:
-        """Return what the shift of skin tone adds to the crop ``(3, 128, 128)``."""
+    def _toned_crops(self, place: int, skin: Skin, attribute: Attribute, values: NDArray[np.float64]) -> Tensor:
+        """Return what the shifts of skin tone to V values add to the crop, ``(V, 3, 128, 128)``."""
         subject = self.subjects[place]
         crop = ((self.crops[place] + 1) * 127.5).round().byte().movedim(0, -1).numpy()
         weights = crop_mask(subject, skin.patch)
         lightness = smooth_lightness(crop, weights, reach=REACH * CROP)
-        shift = self._shifts(subject, skin, attribute, (value,))[0]
+        shifts = self._shifts(subject, skin, attribute, values.tolist())
         grey = is_grey(subject.pixels[skin.patch.window])
-        change = tone_change(crop, weights, skin.colour, shift, lightness=lightness, grey=grey)
-        return torch.from_numpy(change).movedim(-1, 0) / 127.5
+        added = tone_changes(crop, weights, skin.colour, shifts, lightness=lightness, grey=grey)
+        return torch.from_numpy(np.stack(list(added))).movedim(-1, 1) / 127.5
 
     def _shifts(
         self, subject: Subject, skin: Skin, attribute: Attribute, values: Sequence[float]
@@ -281,7 +276,7 @@ class ResidualBatch:
         )
 
     @torch.inference_mode()
-    def _versions(self, place: int, parts: Sequence[Part], changes: Change) -> PhotoVersions | None:
+    def _versions(self, place: int, parts: Sequence[Part]) -> PhotoVersions | None:
         """Make the versions at the first part's values; a second part adds a fixed value in the same composition."""
         editor, subject = self.editor, self.subjects[place]
         owns = [float(part.attribute.own_value(subject.own)) for part in parts]
@@ -297,9 +292,9 @@ class ResidualBatch:
             return None
         grey = is_grey(subject.pixels[region.window])
         tones = self._tones(subject, skin, region, toned.attribute, toned.values, grey=grey)
-        colours, moves = (None, None) if face is None else self._features(place, region, changes, grey=grey)
+        colours, moves = (None, None) if face is None else self._features(place, region, parts, grey=grey)
         farthest = FARTHEST * subject.crop_side
-        steps = np.hstack([part.steps(place, own) for part, own in zip(parts, owns, strict=True)])
+        steps = np.hstack([part.steps(own) for part, own in zip(parts, owns, strict=True)])
         made = []
         for along, tone in zip(steps, tones, strict=True):
             made.append(
@@ -315,21 +310,25 @@ class ResidualBatch:
         return PhotoVersions(start, owns[0], region.patch, tuple(made))
 
     def _features(
-        self, place: int, region: Region, changes: Change, *, grey: bool
+        self, place: int, region: Region, parts: Sequence[Part], *, grey: bool
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the change by one step along each direction in ``region.features`` of the photo: colour ``(J, h, w,
-        3)`` in levels, weighted by the face's mask, and displacement ``(J, h, w, 2)`` in pixels, weighted by
-        `inner_mask`."""
+        """Return the parts' changes, J in all, in ``region.features`` of the photo: colour ``(J, h, w, 3)`` in levels,
+        weighted by the face's mask, and displacement ``(J, h, w, 2)`` in pixels, weighted by `inner_mask`."""
         subject = self.subjects[place]
         mask, features = region.face[region.features], region.features
         there = Patch(region.top + features[0].start, region.left + features[1].start, mask)
         to_photo = invert(subject.to_crop)
-        taken = (mask * (1 - within(self.kept[place], there)))[..., None]
         inner = inner_mask(mask, rim=INNER * subject.crop_side)[..., None]
-        levels = np.ascontiguousarray((changes.colour[place] * 127.5).movedim(1, -1).numpy())
-        sides = np.ascontiguousarray(changes.displacement[place].movedim(1, -1).numpy())
-        colours = [taken * to_patch(one, subject, there) for one in levels]
-        moves = [inner * to_patch(one, subject, there) for one in sides]
+        colours, moves = [], []
+        for part in parts:
+            kept = within(self.kept[place], there)
+            if part.attribute.moves_colour:
+                kept = np.maximum(kept, within(self.highlights[place], there))
+            taken = (mask * (1 - kept))[..., None]
+            levels = (part.changes.colour[place] * 127.5).movedim(1, -1).contiguous().numpy()
+            sides = part.changes.displacement[place].movedim(1, -1).contiguous().numpy()
+            colours += [taken * to_patch(one, subject, there) for one in levels]
+            moves += [inner * to_patch(one, subject, there) for one in sides]
         if grey:
             colours = [without_colour(one) for one in colours]
         return np.stack(colours), to_photo_displacement(np.stack(moves), to_photo=to_photo, size=CROP)
@@ -353,23 +352,6 @@ class ResidualBatch:
         return tone_changes(window, region.skin, skin.colour, shifts, lightness=lightness, grey=grey)
 
 
-def kept_parts(subject: Subject, chances: NDArray[np.float32]) -> Patch | None:
-    """Return the share of light and colour that each pixel keeps, from the parser's near view."""
-    membership = sum(share * chances[list(class_indices((name,)))].sum(axis=0) for name, share in KEPT.items())
-    view = parser_view(subject.landmarks, size=chances.shape[-1])
-    return locate(np.asarray(membership, dtype=np.float32), to_photo=invert(view), shape=subject.shape)
-
-
-def open_mouth(subject: Subject, chances: NDArray[np.float32]) -> Patch | None:
-    """Return the share of displacement to suppress at each pixel, from the parser's near view: all in an open mouth."""
-    size = chances.shape[-1]
-    inside = chances[list(class_indices(("mouth",)))].sum(axis=0)
-    view = parser_view(subject.landmarks, size=size)
-    spread = cv2.GaussianBlur(inside, (0, 0), STILL_REACH * size * PARSER_ZOOM)
-    still = np.clip(np.maximum(inside, 3 * spread - 0.1), 0, 1)
-    return locate(np.asarray(still, dtype=np.float32), to_photo=invert(view), shape=subject.shape)
-
-
 def _check_inputs(attribute: Attribute) -> None:
     missing = [name for name in attribute.unit if name not in ATTRIBUTES]
     if missing:
@@ -384,5 +366,8 @@ def _over_crops(subjects: Sequence[Subject], patches: Sequence[Patch | None]) ->
 
 
 def _summed(steps: NDArray[np.float32], fields: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Sum J fields ``(J, h, w, C)`` with the weights ``steps`` ``(J,)``."""
-    return np.asarray(np.einsum("j,jhwc->hwc", steps, fields), dtype=np.float32)
+    """Sum J fields ``(J, h, w, C)`` with the weights ``steps`` ``(J,)``, most of which are zero."""
+    total = np.zeros(fields.shape[1:], dtype=np.float32)
+    for place in np.flatnonzero(steps):
+        total += steps[place] * fields[place]
+    return total

@@ -26,25 +26,21 @@ HELD = {"young": 15.0, "smiling": 0.6}
 ANSWERS = {"young": 1.8, "smiling": 0.6}
 MOST = {"young": 1.0, "smiling": 0.25}  # largest number of units of each at the end of a sweep
 
-# Makes versions of the B faces at values ``(B,)``, as aligned crops (128, 128, 3) uint8, with the fields' own strength.
-Draw = Callable[[NDArray[np.float64]], list[NDArray[np.uint8]]]
+# Strengths of the trial versions, of a face that is already at that end and of one that is at the other end: near the
+# strengths that such faces need, because the response is not proportional to the strength.
+TRIALS = {"gender": (0.5, 2.0)}
+
+# Makes versions of the B faces at values ``(V, B)`` with the given units: V * B aligned crops (128, 128, 3) uint8.
+Draw = Callable[["Units", NDArray[np.float64]], list[NDArray[np.uint8]]]
 
 
 @dataclass(frozen=True)
 class Units:
-    """Steps ``(B, J)`` of one unit of a sweep along each of its J ``directions``, below and above a face's own
-    value."""
+    """One unit of a sweep below and above each face's own value, ``(B, 8)``: amounts of the fields of
+    ``models.fader.ATTRIBUTES``."""
 
     below: Tensor
     above: Tensor
-
-
-def directions(attribute: Attribute) -> Tensor:
-    """Return the directions of an edit ``(J, 8)``: the attribute's own first, then those that hold age and smile."""
-    own = torch.zeros(len(ATTRIBUTES))
-    for name, amount in attribute.unit.items():
-        own[ATTRIBUTES.index(name)] = amount
-    return torch.stack([own, *(torch.eye(len(ATTRIBUTES))[ATTRIBUTES.index(name)] for name in held_by(attribute))])
 
 
 def held_by(attribute: Attribute) -> list[str]:
@@ -54,8 +50,7 @@ def held_by(attribute: Attribute) -> list[str]:
 
 def plain_units(attribute: Attribute, count: int) -> Units:
     """Return units of equal strength for ``count`` faces, with nothing held."""
-    unit = torch.zeros(count, 1 + len(held_by(attribute)))
-    unit[:, 0] = 1
+    unit = _scaled(attribute, np.ones(count))
     return Units(unit, unit)
 
 
@@ -71,16 +66,19 @@ def fitted_units(attribute: Attribute, rows: Sequence[Mapping[str, float]], draw
     own = np.array([float(attribute.own_value(row)) for row in rows])
     columns, names = {*attribute.inputs, "gender", "age", "smiling"}, held_by(attribute)
     before, controls = _read(attribute, {name: np.array([float(row[name]) for row in rows]) for name in columns})
-    ends = np.minimum(-1.0, own - 1), np.maximum(1.0, own + 1)
+    ends = np.stack([np.minimum(-1.0, own - 1), np.maximum(1.0, own + 1)])
+    tried = np.interp(np.abs(ends - own), (1.0, 2.0), TRIALS.get(attribute.base, (1.0, 1.0)))
     # In float32, because the strength multiplies the whole edit and half precision would be visible in the pixels.
-    seen = perceive_crops(estimator, [crop for end in ends for crop in draw(end)]).named()
+    seen = perceive_crops(estimator, draw(Units(*(_scaled(attribute, one) for one in tried)), ends)).named()
     odds, held = _read(attribute, {name: figure.double().numpy() for name, figure in seen.items()})
     found = []
-    for end, chances, there in zip(ends, np.split(odds, 2), np.split(held, 2), strict=True):
-        strength = np.clip(needed_strength(attribute, before, chances, end, end - own), *STRENGTHS)
+    for end, trial, chances, there in zip(ends, tried, np.split(odds, 2), np.split(held, 2), strict=True):
+        strength = np.clip(trial * needed_strength(attribute, before, chances, end, end - own), *STRENGTHS)
         # Stronger edits also change the held attributes more.
-        amounts = holding(strength[:, None] * (there - controls), names) / (end - own)[:, None]
-        found.append(torch.from_numpy(np.column_stack([strength, amounts])).float())
+        amounts = holding((strength / trial)[:, None] * (there - controls), names) / (end - own)[:, None]
+        unit = _scaled(attribute, strength)
+        unit[:, [ATTRIBUTES.index(name) for name in names]] = torch.from_numpy(amounts).float()
+        found.append(unit)
     return Units(*found)
 
 
@@ -126,3 +124,11 @@ def _read(attribute: Attribute, seen: Mapping[str, NDArray[np.float64]]) -> tupl
         place = 4 * chance - 2
     held = {"young": -seen["age"] / HELD["young"], "smiling": seen["smiling"] / HELD["smiling"]}
     return place, np.stack([held[name] for name in held_by(attribute)], axis=1)
+
+
+def _scaled(attribute: Attribute, strengths: NDArray[np.float64]) -> Tensor:
+    """Return the amounts ``(B, 8)`` of each field in one unit of the sweep, with a strength ``(B,)`` per face."""
+    unit = torch.zeros(len(ATTRIBUTES))
+    for name, amount in attribute.unit.items():
+        unit[ATTRIBUTES.index(name)] = amount
+    return torch.from_numpy(strengths).float()[:, None] * unit
