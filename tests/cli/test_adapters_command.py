@@ -1,4 +1,4 @@
-"""``counterslope adapters``: what is listed, told and found out, as people and programs meet it."""
+"""``counterslope adapters``: the list, ``info`` and ``doctor``."""
 
 import json
 import subprocess
@@ -6,31 +6,28 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from adapters import registry
-from pipeline.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 CREDENTIALS = ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "IMAGGA_API_KEY", "IMAGGA_API_SECRET")
 
 
 @pytest.fixture
-def invoke(monkeypatch: pytest.MonkeyPatch):
+def invoke(monkeypatch: pytest.MonkeyPatch, invoke):
     for name in CREDENTIALS:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-    runner = CliRunner()
-    return lambda *words: runner.invoke(app, ["adapters", *words])
+    return lambda *words: invoke("adapters", *words)
 
 
-def test_the_bare_command_lists_all_with_state_and_price(invoke) -> None:
+def test_adapters_are_listed_with_lifecycle_and_price(invoke) -> None:
     result = invoke()
     assert result.exit_code == 0
     for name in registry.BUILT_IN:
         assert name in result.output
     assert "ends 2028-09-25" in result.output
     rows = {row["name"]: row for row in json.loads(invoke("--json").output)}
+    assert {"opencv", "face-attributes", "planted", "python"} <= set(rows)
     assert rows["google"]["usd_per_1000"] == 1.5
     assert "watson" not in rows
     assert rows["onnx"]["remote"] is False
@@ -38,7 +35,7 @@ def test_the_bare_command_lists_all_with_state_and_price(invoke) -> None:
 
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
-def test_everything_declared_is_reported_without_credentials(invoke, name: str) -> None:
+def test_info_needs_no_credentials(invoke, name: str) -> None:
     result = invoke("info", name)
     assert result.exit_code == 0, result.output
     content = json.loads(invoke("info", name, "--json").output)
@@ -48,7 +45,7 @@ def test_everything_declared_is_reported_without_credentials(invoke, name: str) 
     assert ("no image leaves this machine" in result.output) == (service is None)
 
 
-def test_listing_and_telling_load_no_package_that_is_heavy() -> None:
+def test_list_and_info_import_no_heavy_package() -> None:
     heavy = {"torch", "onnxruntime", "open_clip", "transformers", "requests", "pandas", "cv2"}
     code = (
         "import sys; from typer.testing import CliRunner; from pipeline.cli.app import app\n"
@@ -60,7 +57,7 @@ def test_listing_and_telling_load_no_package_that_is_heavy() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_a_local_classifier_that_is_well(invoke) -> None:
+def test_doctor_of_a_working_local_classifier(invoke) -> None:
     result = invoke("doctor", "opencv", "--json")
     assert result.exit_code == 0
     content = json.loads(result.output)
@@ -69,7 +66,7 @@ def test_a_local_classifier_that_is_well(invoke) -> None:
     assert {check["state"] for check in content["checks"]} == {"ok"}
 
 
-def test_missing_credentials_are_reported_with_what_to_do(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_missing_credentials(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     from adapters.doctor import Probe
 
     monkeypatch.setattr("adapters.doctor._probe", lambda _: Probe(status=404))
@@ -79,7 +76,7 @@ def test_missing_credentials_are_reported_with_what_to_do(invoke, monkeypatch: p
     assert "export GOOGLE_API_KEY=..." in result.output
 
 
-def test_options_reach_the_classifier_and_others_are_refused(invoke) -> None:
+def test_doctor_checks_options_and_names(invoke) -> None:
     result = invoke("doctor", "opencv", "--adapter-option", "opencv.short_side=3")
     assert result.exit_code == 1
     assert "must be in 24-1024" in result.output
@@ -91,7 +88,7 @@ def test_options_reach_the_classifier_and_others_are_refused(invoke) -> None:
     assert "did you mean 'opencv'?" in result.output
 
 
-def test_a_name_that_stands_for_nothing_is_one_clear_line(invoke) -> None:
+def test_unknown_adapter_is_one_line_of_output(invoke) -> None:
     result = invoke("doctor", "nope")
     assert result.exit_code == 2
     assert result.output.strip().count("\n") == 0
@@ -99,7 +96,7 @@ def test_a_name_that_stands_for_nothing_is_one_clear_line(invoke) -> None:
     assert "counterslope adapters" in result.output
 
 
-def test_a_crash_of_the_classifier_is_a_finding_not_a_traceback(invoke, tmp_path: Path) -> None:
+def test_crash_of_the_classifier_is_a_finding(invoke, tmp_path: Path) -> None:
     (tmp_path / "doctored_module.py").write_text("def look(image): raise RuntimeError('no [bold]weights')")
     result = invoke(
         "doctor", "python:doctored_module:look", "--adapter-option", f"python:doctored_module:look.path={tmp_path}"
@@ -108,7 +105,7 @@ def test_a_crash_of_the_classifier_is_a_finding_not_a_traceback(invoke, tmp_path
     assert "RuntimeError: no [bold]weights" in result.output
 
 
-def test_a_name_between_colons_is_no_picture(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_between_colons_is_not_an_emoji(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     from adapters.doctor import Probe
 
     monkeypatch.setattr("adapters.doctor._probe", lambda _: Probe(status=404))

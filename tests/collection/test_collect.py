@@ -1,6 +1,7 @@
-"""Collecting photos from fake services on loopback: selection, licences, credits, and no repeated downloads."""
+"""Collection of photos from fake services: selection, licences, credits, and no repeated downloads."""
 
 import csv
+import dataclasses
 import json
 import subprocess
 import sys
@@ -23,19 +24,19 @@ from pipeline.photos.listing import find_photos
 from pipeline.querying.plan import PlanError
 
 
-def agreed(plan):
+def agree(plan):
     return True
 
 
 class Web:
-    """A fake search service and the fake host of its images."""
+    """A fake search service, and the host of its images (path -> content or response)."""
 
-    def __init__(self, service: str = "openverse", **answers: str) -> None:
+    def __init__(self, service: str = "openverse", **options: str) -> None:
         self.service = service
-        self.pictures = {f"/{number}.jpg": random_photo(number) for number in range(30)}
+        self.contents = {f"/{number}.jpg": random_photo(number) for number in range(30)}
         self.paths = {"nurse": [f"/{number}.jpg" for number in range(10)]}
         self.images = FakeServer(lambda request: self._image(request.path))
-        self.search = FakeServer(ImageSearch(service, self._addresses, **answers))
+        self.search = FakeServer(ImageSearch(service, self._urls, **options))
 
     def __enter__(self):
         self.images.__enter__()
@@ -46,33 +47,31 @@ class Web:
         self.images.__exit__(*error)
         self.search.__exit__(*error)
 
-    def _addresses(self, text):
+    def _urls(self, text):
         return [path if "://" in path else self.images.url + path for path in self.paths.get(text, [])]
 
     def _image(self, path):
-        found = self.pictures.get(path)
+        found = self.contents.get(path)
         if isinstance(found, Response):
             return found
         return Response(200, found, {"Content-Type": "image/jpeg"}) if found else Response(404)
 
     @property
     def downloads(self):
-        return Counter(one.path for one in self.images.requests if one.path != "/robots.txt")
+        return Counter(request.path for request in self.images.requests if request.path != "/robots.txt")
 
-    def wanted(self, *queries: Query, **changes) -> CollectionRequest:
+    def request(self, *queries: Query, **changes) -> CollectionRequest:
         host = self.images.url.removeprefix("http://")
-        usual = {"per_keyword": 5, "licences": ("by",), "contact": "me@example.org"}
         limits = DownloadLimits(private=frozenset([host]), per_second=1000, seconds=3, most_bytes=100_000)
-        search = search_of(self.service, config=None, endpoint=self.search.url)
-        search = search.model_copy(update={"rate": 10.0})
-        settings = {"limits": limits} | usual | changes
+        search = search_of(self.service, config=None, endpoint=self.search.url).model_copy(update={"rate": 10.0})
+        settings = {"limits": limits, "per_keyword": 5, "licences": ("by",), "contact": "me@example.org"} | changes
         return CollectionRequest(queries or (Query("nurse"),), search, self.service, **settings)
 
 
 @pytest.fixture
 def web():
-    with Web() as found:
-        yield found
+    with Web() as web:
+        yield web
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -81,12 +80,12 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("service", PER_PAGE)
-def test_each_service_gives_a_manifest_with_credits_that_audits_take(service, tmp_path, monkeypatch):
+def test_each_service_gives_a_manifest_with_credits(service, tmp_path, monkeypatch):
     monkeypatch.setenv("GOOGLE_SEARCH_KEY", "a-key-of-nobody")
     monkeypatch.setenv("GOOGLE_SEARCH_ENGINE", "an-engine")
     licences = () if service == "google" else ("by",)
     with Web(service) as web:
-        found = collect(web.wanted(licences=licences), tmp_path, consent=agreed)
+        found = collect(web.request(licences=licences), tmp_path, consent=agree)
         assert "counterslope/" in web.search.requests[0].headers["user-agent"]
     assert found.photos == 5
     manifest = rows(tmp_path / "manifest.csv")
@@ -103,89 +102,83 @@ def test_each_service_gives_a_manifest_with_credits_that_audits_take(service, tm
         assert "<b>" not in credits
 
 
-def test_nothing_is_sent_without_consent_and_the_plan_counts_what_is_known(web, tmp_path):
+def test_search_needs_consent_and_plan_counts_known_searches(web, tmp_path):
     with pytest.raises(PlanError, match="not confirmed"):
-        collect(web.wanted(), tmp_path, consent=lambda plan: False)
+        collect(web.request(), tmp_path, consent=lambda plan: False)
     assert not web.search.requests
     assert not web.images.requests
-    collect(web.wanted(), tmp_path, consent=agreed)
-    plan = plan_of(web.wanted(per_keyword=20), tmp_path)
+    collect(web.request(), tmp_path, consent=agree)
+    plan = plan_of(web.request(per_keyword=20), tmp_path)
     assert (plan.calls, plan.known) == (0, 1)
 
 
-def test_google_is_priced_before_it_is_called(monkeypatch, tmp_path):
+def test_plan_prices_google_searches(monkeypatch, tmp_path):
     monkeypatch.setenv("GOOGLE_SEARCH_KEY", "k" * 20)
     monkeypatch.setenv("GOOGLE_SEARCH_ENGINE", "e" * 20)
     search = search_of("google", config=None, endpoint="http://127.0.0.1:9")
-    plan = plan_of(
-        CollectionRequest([Query(f"job {n}") for n in range(774)], search, "google", per_keyword=250), tmp_path
-    )
+    queries = [Query(f"job {n}") for n in range(774)]
+    plan = plan_of(CollectionRequest(queries, search, "google", per_keyword=250), tmp_path)
     assert (plan.calls, plan.photos) == (7740, 77400)
     assert plan.usd == pytest.approx((7740 - 100) * 0.005)
 
 
-def test_a_service_that_names_no_licence_is_only_searched_with_any(monkeypatch, tmp_path):
-    search = search_of("google", config=None, endpoint="http://127.0.0.1:9")
-    with pytest.raises(ConfigError, match="--licence any"):
-        collect(CollectionRequest([Query("nurse")], search, "google", licences=("by",)), tmp_path, consent=agreed)
-
-
-def test_a_missing_key_is_named_before_anything_is_sent(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("licences", "message"), [(("by",), "--licence any"), ((), "GOOGLE_SEARCH")], ids=["licence", "key"]
+)
+def test_google_needs_licence_any_and_a_key(monkeypatch, tmp_path, licences, message):
     monkeypatch.delenv("GOOGLE_SEARCH_KEY", raising=False)
     search = search_of("google", config=None, endpoint="http://127.0.0.1:9")
-    with pytest.raises(ConfigError, match="GOOGLE_SEARCH"):
-        collect(CollectionRequest([Query("nurse")], search, "google"), tmp_path, consent=agreed)
+    with pytest.raises(ConfigError, match=message):
+        collect(CollectionRequest([Query("nurse")], search, "google", licences=licences), tmp_path, consent=agree)
 
 
-def test_the_same_command_again_fetches_nothing(web, tmp_path):
-    collect(web.wanted(), tmp_path, consent=agreed)
-    before = (len(web.search.requests), len(web.images.requests), (tmp_path / "manifest.csv").read_bytes())
-    collect(web.wanted(), tmp_path, consent=agreed)
-    assert (len(web.search.requests), len(web.images.requests), (tmp_path / "manifest.csv").read_bytes()) == before
+def test_second_collection_sends_no_request(web, tmp_path):
+    collect(web.request(), tmp_path, consent=agree)
+    before = len(web.search.requests), len(web.images.requests), (tmp_path / "manifest.csv").read_bytes()
+    collect(web.request(), tmp_path, consent=agree)
+    assert before == (len(web.search.requests), len(web.images.requests), (tmp_path / "manifest.csv").read_bytes())
 
 
-def test_more_photos_are_added_to_those_that_are_there(web, tmp_path):
-    collect(web.wanted(), tmp_path, consent=agreed)
-    found = collect(web.wanted(per_keyword=8), tmp_path, consent=agreed)
+def test_larger_collection_keeps_earlier_photos(web, tmp_path):
+    collect(web.request(), tmp_path, consent=agree)
+    found = collect(web.request(per_keyword=8), tmp_path, consent=agree)
     assert found.photos == 8
     assert set(web.downloads.values()) == {1}
 
 
-def test_duplicates_and_near_duplicates_are_left_out_and_named(web, tmp_path):
-    web.pictures["/copy.jpg"] = web.pictures["/0.jpg"]
-    web.pictures["/large.jpg"] = random_photo(0, size=(256, 256))
+def test_duplicates_and_near_duplicates_are_excluded(web, tmp_path):
+    web.contents["/copy.jpg"] = web.contents["/0.jpg"]
+    web.contents["/large.jpg"] = random_photo(0, size=(256, 256))
     web.paths["nurse"] = ["/0.jpg", "/copy.jpg", "/large.jpg", "/1.jpg", "/0.jpg"]
     web.paths["female nurse"] = ["/1.jpg", "/2.jpg"]
-    found = collect(web.wanted(Query("nurse"), Query("nurse", "female")), tmp_path, consent=agreed)
+    found = collect(web.request(Query("nurse"), Query("nurse", "female")), tmp_path, consent=agree)
     manifest = rows(tmp_path / "manifest.csv")
-    assert [(row["keyword"], row["modifier"]) for row in manifest] == [
-        ("nurse", "none"), ("nurse", "none"), ("nurse", "female"),
-    ]  # fmt: skip
-    assert json.loads(manifest[1]["also_found_by"]) == [
-        {"keyword": "nurse", "modifier": "female", "soc": "", "rank": 1}
-    ]
+    assert [row["keyword"] for row in manifest] == ["nurse"] * 3
+    assert [row["modifier"] for row in manifest] == ["none", "none", "female"]
+    also_found_by = json.loads(manifest[1]["also_found_by"])
+    assert also_found_by == [{"keyword": "nurse", "modifier": "female", "soc": "", "rank": 1}]
     shared = {("ok", "found by an earlier search"): 1}
     assert found.counts == {("ok", ""): 3, ("excluded", "duplicate"): 2, ("excluded", "near-duplicate"): 1} | shared
     assert found.short == 2
     assert web.downloads["/1.jpg"] == 1
 
 
-def test_a_photo_that_was_found_before_counts_towards_what_is_wanted_of_a_keyword(web, tmp_path):
+def test_photo_of_an_earlier_search_counts_for_its_keyword(web, tmp_path):
     web.paths["pilot"] = ["/0.jpg", "/20.jpg", "/21.jpg"]
-    found = collect(web.wanted(Query("nurse"), Query("pilot"), per_keyword=2), tmp_path, consent=agreed)
+    found = collect(web.request(Query("nurse"), Query("pilot"), per_keyword=2), tmp_path, consent=agree)
     assert (found.photos, found.short) == (3, 0)
     assert web.downloads["/21.jpg"] == 0
 
 
-def test_near_duplicates_stay_where_they_are_wanted(web, tmp_path):
-    web.pictures["/large.jpg"] = random_photo(0, size=(256, 256))
+def test_near_duplicates_can_be_kept(web, tmp_path):
+    web.contents["/large.jpg"] = random_photo(0, size=(256, 256))
     web.paths["nurse"] = ["/0.jpg", "/large.jpg"]
-    assert collect(web.wanted(near=-1), tmp_path, consent=agreed).photos == 2
+    assert collect(web.request(near=-1), tmp_path, consent=agree).photos == 2
 
 
-def test_other_licences_are_left_out_and_not_downloaded(tmp_path):
+def test_photos_with_other_licences_are_not_downloaded(tmp_path):
     with Web("wikimedia", licence="CC BY-NC-ND 4.0") as web:
-        found = collect(web.wanted(licences=("cc0",)), tmp_path, consent=agreed)
+        found = collect(web.request(licences=("cc0",)), tmp_path, consent=agree)
         assert found.photos == 0
         assert not web.images.requests
 
@@ -203,16 +196,15 @@ def test_other_licences_are_left_out_and_not_downloaded(tmp_path):
         (Response(302, b"", {"Location": "/again.jpg"}), "redirects"),
     ],
 )  # fmt: skip
-def test_hostile_files_are_refused_with_a_reason_and_the_next_result_is_taken(web, tmp_path, content, reason):
-    big = isinstance(content, bytes) and len(content) > 100_000
-    web.pictures["/bad.jpg"] = content
-    web.pictures["/again.jpg"] = Response(302, b"", {"Location": "/again.jpg"})
+def test_hostile_file_is_refused_and_replaced_by_the_next_result(web, tmp_path, content, reason):
+    web.contents["/bad.jpg"] = content
+    web.contents["/again.jpg"] = Response(302, b"", {"Location": "/again.jpg"})
     web.paths["nurse"] = ["/bad.jpg", "/1.jpg"]
-    wanted = web.wanted(per_keyword=1)
-    if big:
-        limits = DownloadLimits(private=wanted.limits.private, per_second=1000, seconds=5, most_bytes=50_000_000)
-        wanted = CollectionRequest(wanted.queries, wanted.search, "openverse", 1, ("by",), limits=limits)
-    assert collect(wanted, tmp_path, consent=agreed).photos == 1
+    request = web.request(per_keyword=1)
+    if reason == "oversized":
+        limits = dataclasses.replace(request.limits, seconds=5, most_bytes=50_000_000)
+        request = dataclasses.replace(request, limits=limits)
+    assert collect(request, tmp_path, consent=agree).photos == 1
     results = rows(tmp_path / "results.csv")
     assert reason in results[0]["reason"]
     assert results[0]["status"] in ("failed", "excluded")
@@ -220,32 +212,32 @@ def test_hostile_files_are_refused_with_a_reason_and_the_next_result_is_taken(we
     assert len(list((tmp_path / "photos").iterdir())) == 1
 
 
-def test_robots_txt_is_kept_to(web, tmp_path):
-    web.pictures["/robots.txt"] = Response(200, b"User-agent: *\nDisallow: /0\n", {"Content-Type": "text/plain"})
-    found = collect(web.wanted(), tmp_path, consent=agreed)
+def test_robots_txt_is_obeyed(web, tmp_path):
+    web.contents["/robots.txt"] = Response(200, b"User-agent: *\nDisallow: /0\n", {"Content-Type": "text/plain"})
+    found = collect(web.request(), tmp_path, consent=agree)
     assert found.photos == 5
     assert web.downloads["/0.jpg"] == 0
-    assert sum(one.path == "/robots.txt" for one in web.images.requests) == 1
+    assert sum(request.path == "/robots.txt" for request in web.images.requests) == 1
 
 
-def test_a_service_that_refuses_ends_the_work_and_what_is_there_stays(web, tmp_path):
+def test_refused_search_stops_and_keeps_the_manifest(web, tmp_path):
     web.paths["male nurse"] = ["/7.jpg"]
     web.search.fault = lambda number: Response(401, {"detail": "the token has run out"}) if number > 1 else None
-    found = collect(web.wanted(Query("nurse"), Query("nurse", "male")), tmp_path, consent=agreed)
+    found = collect(web.request(Query("nurse"), Query("nurse", "male")), tmp_path, consent=agree)
     assert "the token has run out" in found.stopped
     assert len(rows(tmp_path / "manifest.csv")) == 5
     web.search.fault = lambda number: None
-    found = collect(web.wanted(Query("nurse"), Query("nurse", "male")), tmp_path, consent=agreed)
+    found = collect(web.request(Query("nurse"), Query("nurse", "male")), tmp_path, consent=agree)
     assert not found.stopped
     assert len(rows(tmp_path / "manifest.csv")) == 6
 
 
-def test_what_failed_for_now_is_tried_by_the_next_command_and_an_earlier_manifest_is_not_shortened(web, tmp_path):
-    web.pictures["/robots.txt"] = Response(503)
-    assert collect(web.wanted(), tmp_path, consent=agreed).photos == 0
+def test_failed_downloads_are_retried_and_interruption_keeps_the_manifest(web, tmp_path):
+    web.contents["/robots.txt"] = Response(503)
+    assert collect(web.request(), tmp_path, consent=agree).photos == 0
     assert not web.downloads
-    web.pictures["/robots.txt"] = Response(404)
-    assert collect(web.wanted(), tmp_path, consent=agreed).photos == 5
+    web.contents["/robots.txt"] = Response(404)
+    assert collect(web.request(), tmp_path, consent=agree).photos == 5
 
     @contextmanager
     def watch(stage, total):
@@ -255,41 +247,41 @@ def test_what_failed_for_now_is_tried_by_the_next_command_and_an_earlier_manifes
         yield advance
 
     with pytest.raises(KeyboardInterrupt):
-        collect(web.wanted(), tmp_path, consent=agreed, watch=watch)
+        collect(web.request(), tmp_path, consent=agree, watch=watch)
     assert len(rows(tmp_path / "manifest.csv")) == 5
 
 
-def test_a_page_after_the_last_one_ends_a_search(web, tmp_path):
+def test_missing_result_page_ends_the_search(web, tmp_path):
     web.paths["nurse"] = [f"/{number}.jpg" for number in range(20)]
     web.search.fault = lambda number: Response(404, {"detail": "Invalid page."}) if number > 1 else None
-    found = collect(web.wanted(per_keyword=30), tmp_path, consent=agreed)
+    found = collect(web.request(per_keyword=30), tmp_path, consent=agree)
     assert (found.photos, found.stopped, found.short) == (20, "", 1)
 
 
-def test_a_folder_is_of_one_collection_which_may_grow(web, tmp_path):
+def test_folder_belongs_to_one_collection(web, tmp_path):
     web.paths["pilot"] = ["/20.jpg"]
-    collect(web.wanted(), tmp_path / "out", consent=agreed)
+    collect(web.request(), tmp_path / "out", consent=agree)
     with pytest.raises(ConfigError, match="it also searched for 'nurse'"):
-        collect(web.wanted(Query("pilot")), tmp_path / "out", consent=agreed)
+        collect(web.request(Query("pilot")), tmp_path / "out", consent=agree)
     with pytest.raises(ConfigError, match="another collection"):
-        collect(web.wanted(licences=("by", "cc0")), tmp_path / "out", consent=agreed)
-    assert collect(web.wanted(Query("nurse"), Query("pilot")), tmp_path / "out", consent=agreed).photos == 6
+        collect(web.request(licences=("by", "cc0")), tmp_path / "out", consent=agree)
+    assert collect(web.request(Query("nurse"), Query("pilot")), tmp_path / "out", consent=agree).photos == 6
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(ConfigError, match="not empty"):
-        collect(web.wanted(), tmp_path / "mine", consent=agreed)
+        collect(web.request(), tmp_path / "mine", consent=agree)
 
 
-def test_photos_of_a_folder_by_keyword(tmp_path):
+def test_photos_are_collected_from_a_folder(tmp_path):
     (tmp_path / "mine" / "nurse" / "female").mkdir(parents=True)
     for number in range(3):
         (tmp_path / "mine" / "nurse" / f"{number}.jpg").write_bytes(random_photo(number))
     (tmp_path / "mine" / "nurse" / "female" / "a.jpg").write_bytes(random_photo(9))
-    wanted = CollectionRequest([Query("nurse"), Query("nurse", "female")], None, "folder", folder=tmp_path / "mine")
-    assert collect(wanted, tmp_path / "out", consent=agreed).photos == 4
+    request = CollectionRequest([Query("nurse"), Query("nurse", "female")], None, "folder", folder=tmp_path / "mine")
+    assert collect(request, tmp_path / "out", consent=agree).photos == 4
 
 
-def test_any_rest_search_by_configuration(web, tmp_path, monkeypatch):
+def test_rest_search_is_configured_by_file(web, tmp_path, monkeypatch):
     monkeypatch.setenv("MY_KEY", "a-secret-of-mine")
     path = tmp_path / "search.toml"
     path.write_text(
@@ -297,14 +289,13 @@ def test_any_rest_search_by_configuration(web, tmp_path, monkeypatch):
         'query = {q = "{query}", page = "{page}", page_size = "{count}"}\nheaders = {Authorization = "Key ${MY_KEY}"}\n'
     )
     search = search_of("http", config=path, endpoint=None)
-    wanted = web.wanted()
-    wanted = CollectionRequest(wanted.queries, search, "http", 7, ("by",), limits=wanted.limits)
-    assert collect(wanted, tmp_path / "out", consent=agreed).photos == 7
+    request = dataclasses.replace(web.request(per_keyword=7), search=search, source="http")
+    assert collect(request, tmp_path / "out", consent=agree).photos == 7
     assert web.search.requests[0].headers["authorization"] == "Key a-secret-of-mine"
     assert not any(b"a-secret-of-mine" in file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
 
 
-def test_a_key_in_the_configuration_is_refused(tmp_path):
+def test_key_in_the_configuration_is_refused(tmp_path):
     path = tmp_path / "search.toml"
     path.write_text(
         'url = "https://x.org"\nresults = "r"\nimage = "u"\n'
@@ -325,44 +316,41 @@ from pipeline.collection.plan import CollectionRequest
 from pipeline.collection.sources import search_of
 search = search_of("openverse", config=None, endpoint={search!r})
 limits = DownloadLimits(private=frozenset([{host!r}]), per_second=1000)
-wanted = CollectionRequest([Query("nurse")], search, "openverse", 20, ("by",), limits=limits)
-collect(wanted, Path({out!r}), consent=lambda plan: True)
+request = CollectionRequest([Query("nurse")], search, "openverse", 20, ("by",), limits=limits)
+collect(request, Path({out!r}), consent=lambda plan: True)
 """
 
 
-def test_a_killed_collection_goes_on_and_keeps_what_it_has(web, tmp_path):
+def test_killed_collection_is_continued(web, tmp_path):
     web.paths["nurse"] = [f"/{number}.jpg" for number in range(30)]
-    slow = {path: Response(200, content, seconds=0.05) for path, content in web.pictures.items()}
-    web.pictures = slow
-    code = CHILD.format(
-        path=sys.path, search=web.search.url, host=web.images.url.removeprefix("http://"), out=str(tmp_path)
-    )
+    web.contents = {path: Response(200, content, seconds=0.05) for path, content in web.contents.items()}
+    host = web.images.url.removeprefix("http://")
+    code = CHILD.format(path=sys.path, search=web.search.url, host=host, out=str(tmp_path))
     child = subprocess.Popen([sys.executable, "-c", code])
     end = time.monotonic() + 60
     while len(web.downloads) < 6 and time.monotonic() < end:
         time.sleep(0.01)
     child.kill()
     child.wait()
-    there = len(list((tmp_path / "photos").glob("*.jpg")))
-    assert 0 < there < 20
-    collect(web.wanted(per_keyword=20), tmp_path, consent=agreed)
+    assert 0 < len(list((tmp_path / "photos").glob("*.jpg"))) < 20
+    collect(web.request(per_keyword=20), tmp_path, consent=agree)
     assert len(rows(tmp_path / "manifest.csv")) == 20
-    # Only what was on its way when the process ended is fetched again.
+    # Only downloads that were in flight at the kill are repeated.
     assert sum(web.downloads.values()) - len(web.downloads) <= 4
     assert len(web.search.requests) == 1
     assert all(json.loads(line)["url"] for line in (tmp_path / "downloads.jsonl").read_text().splitlines() if line)
 
 
 @pytest.mark.parametrize("address", ["http://169.254.169.254/latest/meta-data", "http://127.0.0.1/a.jpg", "ftp://x/a"])
-def test_a_search_that_names_private_addresses_is_not_followed(web, tmp_path, address):
+def test_private_addresses_of_results_are_refused(web, tmp_path, address):
     web.paths["nurse"] = [address, "/1.jpg"]
-    assert collect(web.wanted(per_keyword=1), tmp_path, consent=agreed).photos == 1
+    assert collect(web.request(per_keyword=1), tmp_path, consent=agree).photos == 1
     refused = rows(tmp_path / "results.csv")[0]
     assert refused["status"] == "failed"
     assert "private or special network" in refused["reason"] or "not an address of http" in refused["reason"]
 
 
-def test_the_command_shows_the_plan_and_writes_the_manifest(web, tmp_path, invoke):
+def test_command_shows_the_plan_and_writes_the_manifest(web, tmp_path, invoke):
     (tmp_path / "jobs.csv").write_text("keyword\nnurse\n")
     words = [
         "collect", tmp_path / "jobs.csv", "--out", tmp_path / "out", "--endpoint", web.search.url,

@@ -1,4 +1,4 @@
-"""Downloads from private addresses are refused, whatever name or redirect leads there."""
+"""Downloads: private addresses, time and size limits, certificates."""
 
 import pytest
 from fakes.http_server import FakeServer, Response
@@ -17,32 +17,32 @@ from pipeline.collection.download import Downloader, DownloadLimits, is_public
         "::ffff:169.254.169.254", "2002:7f00:1::", "64:ff9b::a9fe:a9fe", "198.18.0.1", "240.0.0.1", "no address",
     ],
 )  # fmt: skip
-def test_special_networks_are_not_public(address):
+def test_private_and_special_addresses_are_not_public(address):
     assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "2606:2800:220:1:248:1893:25c8:1946"])
-def test_the_open_internet_is_public(address):
+def test_internet_addresses_are_public(address):
     assert is_public(address)
 
 
 @given(st.ip_addresses(v=4, network="10.0.0.0/8") | st.ip_addresses(v=4, network="127.0.0.0/8"))
-def test_a_private_address_inside_an_ipv6_one_is_private(address):
+def test_private_address_mapped_to_ipv6_is_not_public(address):
     assert not is_public(f"::ffff:{address}")
 
 
-def refused(url, *, resolve=lambda host, port: ["169.254.169.254"], hosts=("images.example",)):
+def refusal(url, *, resolve=lambda host, port: ["169.254.169.254"], hosts=("images.example",)):
     found = Downloader(DownloadLimits(), agent="test", resolve=resolve).fetch(url, hosts=set(hosts))
     assert isinstance(found, NoAnswer)
     return found.reason
 
 
-def test_a_name_that_resolves_to_a_private_address_is_refused():
-    assert "private or special network" in refused("http://images.example/a.jpg")
+def test_host_with_private_address_is_refused():
+    assert "private or special network" in refusal("http://images.example/a.jpg")
 
 
-def test_one_private_address_among_public_ones_is_enough():
-    assert "private" in refused("http://images.example/a.jpg", resolve=lambda host, port: ["8.8.8.8", "127.0.0.1"])
+def test_host_with_one_private_address_is_refused():
+    assert "private" in refusal("http://images.example/a.jpg", resolve=lambda host, port: ["8.8.8.8", "127.0.0.1"])
 
 
 @pytest.mark.parametrize(
@@ -53,38 +53,38 @@ def test_one_private_address_among_public_ones_is_enough():
         "http://ïmages.example/a.jpg", "//images.example/a.jpg", "http://[::1/a.jpg",
     ],
 )  # fmt: skip
-def test_odd_addresses_are_refused(url):
-    assert refused(url, resolve=lambda host, port: ["8.8.8.8"], hosts=("images.example", "images.example:22"))
+def test_unusual_urls_are_refused(url):
+    assert refusal(url, resolve=lambda host, port: ["8.8.8.8"], hosts=("images.example", "images.example:22"))
 
 
-def test_loopback_is_refused_unless_it_is_allowed_by_name():
+def test_loopback_is_refused_by_default():
     with FakeServer(lambda request: Response(404)) as server:
         host = server.url.removeprefix("http://")
-        reason = refused(f"{server.url}/a.jpg", resolve=None, hosts=(host,))
+        reason = refusal(f"{server.url}/a.jpg", resolve=None, hosts=(host,))
         assert "port" in reason or "private" in reason
         assert not server.requests
 
 
-def test_the_connection_goes_to_the_address_that_was_checked_under_the_name_of_the_host():
+def test_connection_uses_the_checked_address_and_the_host_name():
     with FakeServer(lambda request: Response(404 if request.path == "/robots.txt" else 200, b"\xff\xd8\xff")) as server:
         port = server.url.rpartition(":")[2]
-        place = f"images.example:{port}"
-        limits = DownloadLimits(private=frozenset([place]))
+        host = f"images.example:{port}"
+        limits = DownloadLimits(private=frozenset([host]))
         downloader = Downloader(limits, agent="test", resolve=lambda host, _: ["127.0.0.1"])
-        assert downloader.fetch(f"http://{place}/a.jpg", hosts={place}) == b"\xff\xd8\xff"
-        assert server.requests[-1].headers["host"] == place
+        assert downloader.fetch(f"http://{host}/a.jpg", hosts={host}) == b"\xff\xd8\xff"
+        assert server.requests[-1].headers["host"] == host
 
 
-def test_a_body_that_trickles_ends_with_the_time_that_it_may_take():
+def test_slow_body_times_out():
     with FakeServer(lambda request: Response(404 if request.path == "/robots.txt" else 200, b"x", seconds=3)) as server:
-        place = server.url.removeprefix("http://")
-        limits = DownloadLimits(seconds=0.2, private=frozenset([place]), robots=False)
-        found = Downloader(limits, agent="test").fetch(f"{server.url}/a.jpg", hosts={place})
+        host = server.url.removeprefix("http://")
+        limits = DownloadLimits(seconds=0.2, private=frozenset([host]), robots=False)
+        found = Downloader(limits, agent="test").fetch(f"{server.url}/a.jpg", hosts={host})
         assert isinstance(found, NoAnswer)
         assert "longer than 0.2 s" in found.reason
 
 
-def test_a_body_without_an_end_is_left_at_the_limit():
+def test_endless_body_is_cut_at_the_limit():
     import socket
     import threading
 
@@ -103,9 +103,9 @@ def test_a_body_without_an_end_is_left_at_the_limit():
 
     thread = threading.Thread(target=pour, daemon=True)
     thread.start()
-    place = f"127.0.0.1:{listener.getsockname()[1]}"
-    limits = DownloadLimits(most_bytes=1_000_000, seconds=20, private=frozenset([place]), robots=False)
-    found = Downloader(limits, agent="test").fetch(f"http://{place}/a.jpg", hosts={place})
+    host = f"127.0.0.1:{listener.getsockname()[1]}"
+    limits = DownloadLimits(most_bytes=1_000_000, seconds=20, private=frozenset([host]), robots=False)
+    found = Downloader(limits, agent="test").fetch(f"http://{host}/a.jpg", hosts={host})
     listener.close()
     thread.join(10)
     assert isinstance(found, NoAnswer)
@@ -114,7 +114,7 @@ def test_a_body_without_an_end_is_left_at_the_limit():
 
 
 @pytest.fixture
-def secured(tmp_path, monkeypatch):
+def https_port(tmp_path, monkeypatch):
     """Start a server with a trusted certificate for images.example; return its port."""
     import ssl
     import threading
@@ -167,11 +167,11 @@ def secured(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("host", "trusted"), [("images.example", True), ("other.example", False)])
-def test_certificates_are_checked_for_the_name_though_the_connection_goes_to_an_address(secured, host, trusted):
-    place = f"{host}:{secured}"
-    limits = DownloadLimits(private=frozenset([place]), robots=False, seconds=10)
+def test_certificates_are_checked_for_the_host_name(https_port, host, trusted):
+    host = f"{host}:{https_port}"
+    limits = DownloadLimits(private=frozenset([host]), robots=False, seconds=10)
     downloader = Downloader(limits, agent="test", resolve=lambda name, port: ["127.0.0.1"])
-    found = downloader.fetch(f"https://{place}/a.jpg", hosts={place})
+    found = downloader.fetch(f"https://{host}/a.jpg", hosts={host})
     if trusted:
         assert found == b"\xff\xd8\xff"
     else:

@@ -1,4 +1,4 @@
-"""Queries from keywords and modifiers, and codes of licences."""
+"""Search queries from keywords and modifiers; codes and titles of licences."""
 
 import csv
 import re
@@ -21,16 +21,15 @@ def test_129_occupations_with_six_modifiers():
     assert all(re.fullmatch(r"\d\d-\d{3}[1-9]", row["soc"]) for row in listed)
 
 
-def test_a_list_of_ones_own(tmp_path):
+def test_own_list_of_keywords(tmp_path):
     path = tmp_path / "words.csv"
     path.write_text("keyword,why\nastronaut,\n nurse ,x\n\nnurse,\n")
-    assert [query.text for query in queries_of(str(path), ["none", "tall"])] == [
-        "astronaut", "tall astronaut", "nurse", "tall nurse",
-    ]  # fmt: skip
+    texts = [query.text for query in queries_of(str(path), ["none", "tall"])]
+    assert texts == ["astronaut", "tall astronaut", "nurse", "tall nurse"]
 
 
 @pytest.mark.parametrize("content", ["word\nnurse\n", "", "keyword\n\n"])
-def test_a_list_without_keywords_is_refused(tmp_path, content):
+def test_list_without_keywords_is_refused(tmp_path, content):
     path = tmp_path / "words.csv"
     path.write_text(content)
     with pytest.raises(ConfigError, match="keyword"):
@@ -54,11 +53,11 @@ def test_a_list_without_keywords_is_refused(tmp_path, content):
         ("GFDL", "https://www.gnu.org/copyleft/fdl.html", ""),
     ],
 )
-def test_licences_by_name_and_address(name, url, code):
+def test_licence_code_from_name_and_url(name, url, code):
     assert licence_code(name, url) == code
 
 
-def test_credits_name_a_licence_as_people_write_it():
+def test_licence_title_of_credits():
     assert licence_title("by-sa", "https://creativecommons.org/licenses/by-sa/4.0/") == "CC BY-SA 4.0"
     assert licence_title("pdm") == "Public Domain Mark"
     assert licence_title("CC BY 3.0 us") == "CC BY 3.0 us"

@@ -1,4 +1,4 @@
-"""The table of attributes, and that a row of it is all that an attribute needs to be an option."""
+"""The table of attributes; a new attribute needs one row."""
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ TOY = Attribute(
 
 @pytest.fixture
 def toy(monkeypatch):
-    """One more row of the table, and nothing else."""
+    """Add one row to the table."""
     import pipeline.config.attributes
     import pipeline.config.options
 
@@ -34,7 +34,7 @@ def toy(monkeypatch):
     return TOY
 
 
-def test_a_toy_attribute_is_one_row_of_the_table(toy):
+def test_new_attribute_needs_one_row_of_the_table(toy):
     settings = load_settings(given={"sweep": {"attributes": ["glasses", "race"], "steps": {"race": 7}}}, environment={})
     assert settings.sweep.steps == {"glasses": 3, "race": 7}
     assert settings.sweep.poles == {"race": ("Black", "White")}
@@ -45,20 +45,20 @@ def test_a_toy_attribute_is_one_row_of_the_table(toy):
     assert poles_of("glasses", settings.sweep.chosen()).with_high == "with glasses"
 
 
-def test_the_command_line_takes_the_toy_attribute_and_checks_its_steps(toy, tmp_path, invoke):
+def test_new_attribute_is_an_option_of_the_command_line(toy, tmp_path, invoke):
     (tmp_path / "in").mkdir()
 
     def audit(*words):
         return invoke("audit", tmp_path / "in", "-a", "glasses,gender", "--out", tmp_path / "out", *words).output
 
-    # The options are good, so it is the empty folder that stops the audit.
+    # The options are valid, so the audit stops at the empty folder.
     assert "in" in audit("--steps", "glasses=5")
     assert "sweep" not in audit("--steps", "glasses=5")
     assert "glasses=4 must be odd" in audit("--steps", "glasses=4")
     assert "there is no attribute 'hat'; choose from gender, race, skin-tone, age, smile, glasses" in audit("-a", "hat")
 
 
-def test_columns_of_the_table_are_columns_of_a_run():
+def test_columns_of_attributes_are_columns_of_a_run():
     for attribute in ATTRIBUTES.values():
         assert set(attribute.inputs) <= set(FACES)
         assert set(attribute.judged) <= set(COUNTERFACTUALS)
@@ -69,7 +69,7 @@ def test_columns_of_the_table_are_columns_of_a_run():
         assert len(attribute.inputs) == len(attribute.judged) == len(attribute.categories or [attribute])
 
 
-def test_a_face_s_own_value_and_what_the_judge_perceives():
+def test_own_value_and_perceived_value_of_a_face():
     shares = pd.DataFrame({f"race_{race}": [0.1, 0.0] for race in RACES}).assign(
         race_Black=[0.6, 0.25], race_White=[0.2, 0.75], gender=[-0.8, 0.3]
     )
@@ -90,24 +90,24 @@ def test_a_face_s_own_value_and_what_the_judge_perceives():
         ("gender", ("young", "old"), "the poles of gender are always feminine and masculine"),
     ],
 )
-def test_poles_that_there_are_not_are_refused(name, poles, message):
+def test_invalid_poles_are_refused(name, poles, message):
     with pytest.raises(ValueError, match=message):
         ATTRIBUTES[name].with_poles(poles)
     with pytest.raises(ConfigError, match=rf"sweep\.poles .*{message}"):
         load_settings(given={"sweep": {"poles": {name: poles}}}, environment={})
 
 
-def test_a_measured_attribute_s_own_value_is_its_place_on_the_scale():
+def test_own_value_of_a_measured_attribute_is_on_its_scale():
     faces = pd.DataFrame({"skin_l": [30.68, 77.90, np.nan], "age": [30.0, 60.0, 45.0]})
     tone, age = ATTRIBUTES["skin-tone"], ATTRIBUTES["age"]
     np.testing.assert_allclose(tone.own_value(faces), [-2, 2, np.nan])
     np.testing.assert_allclose(tone.perceived(faces)[:2], [0, 1], atol=1e-12)
-    assert age.own_value(faces).tolist() == [0, 0, 0], "a counts from each face's own years"
+    assert age.own_value(faces).tolist() == [0, 0, 0], "a is relative to the age of each face"
     assert age.classes_of(faces) == ["younger", "older", "older"]
     assert tone.classes_of(faces)[:2] == ["dark", "light"]
 
 
-def test_an_intersection_is_three_sweeps_of_the_first_attribute():
+def test_intersection_is_three_sweeps_of_the_first_attribute():
     sweep = SweepOptions(attributes=("gender", "gender*race"), poles={"race": ("Asian", "White")}, steps={"gender": 5})
     swept = sweep.chosen()
     assert list(swept) == ["gender", "gender@Asian", "gender@White"]
@@ -119,7 +119,7 @@ def test_an_intersection_is_three_sweeps_of_the_first_attribute():
     assert (words.high, words.short_high) == ("Perceived masculine", "masculine")
 
 
-def test_an_attribute_of_no_table_has_neutral_words():
+def test_unknown_attribute_has_neutral_words():
     words = poles_of("height", SweepOptions().chosen())
     assert (words.subject, words.high) == ("perceived height", "Perceived height, a > 0")
     assert attribute_of("height").poles == ("low", "high")

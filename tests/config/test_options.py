@@ -13,8 +13,9 @@ from pipeline.config.sweep_options import SweepOptions
 from pipeline.run.folder import Run, settings_of
 from pipeline.stages.adapters import make_adapters
 
-# From the weakest source to the strongest, with a value of its own each.
-REACHES = {"default": 2.0, "environment": 1.25, "file": 1.5, "command line": 1.75}
+# Values of an option by source, from the weakest source to the strongest.
+REACH = {"default": 2.0, "environment": 1.25, "file": 1.5, "command line": 1.75}
+EFFECT = {"default": 0.4, "environment": 0.25, "file": 0.5, "command line": 0.75}
 
 
 def load(folder, *, environment=None, toml=None, **given):
@@ -28,19 +29,20 @@ def load(folder, *, environment=None, toml=None, **given):
 # Precedence
 
 
-@pytest.mark.parametrize(("weaker", "stronger"), list(itertools.combinations(REACHES, 2)))
-def test_the_stronger_source_wins(tmp_path, weaker, stronger):
-    sources = {weaker, stronger}
+@pytest.mark.parametrize(("section", "option", "values"), [("sweep", "reach", REACH), ("validity", "effect", EFFECT)])
+@pytest.mark.parametrize("sources", list(itertools.combinations(REACH, 2)))
+def test_stronger_source_wins(tmp_path, sources, section, option, values):
+    variable = f"COUNTERSLOPE_{section}__{option}".upper()
     settings = load(
         tmp_path,
-        environment={"COUNTERSLOPE_SWEEP__REACH": "1.25"} if "environment" in sources else {},
-        toml="[sweep]\nreach = 1.5" if "file" in sources else None,
-        sweep={"reach": 1.75 if "command line" in sources else None},
+        environment={variable: str(values["environment"])} if "environment" in sources else {},
+        toml=f"[{section}]\n{option} = {values['file']}" if "file" in sources else None,
+        **{section: {option: values["command line"] if "command line" in sources else None}},
     )
-    assert settings.sweep.reach == REACHES[stronger]
+    assert getattr(getattr(settings, section), option) == values[sources[1]]
 
 
-def test_sources_are_merged_option_by_option(tmp_path):
+def test_sources_are_merged_by_option(tmp_path):
     settings = load(
         tmp_path,
         environment={"COUNTERSLOPE_SWEEP__FEATHER": "0.05", "COUNTERSLOPE_STATISTICS__SEED": "7"},
@@ -52,72 +54,51 @@ def test_sources_are_merged_option_by_option(tmp_path):
     assert settings.photos == Settings().photos
 
 
-def test_the_processes_environment_counts_where_no_other_is_given(monkeypatch):
+def test_environment_of_the_process_is_the_default(monkeypatch):
     monkeypatch.setenv("COUNTERSLOPE_FACES__MIN_SCORE", "0.5")
     assert load_settings(given={}).faces.min_score == 0.5
 
 
-def test_other_variables_are_left_alone(tmp_path):
+def test_other_variables_are_ignored(tmp_path):
     settings = load(tmp_path, environment={"COUNTERSLOPE_DATA": "/photos", "HOME": "/", "SWEEP__REACH": "1"})
     assert settings == Settings()
-
-
-@pytest.mark.parametrize(("weaker", "stronger"), list(itertools.combinations(REACHES, 2)))
-def test_the_cards_thresholds_have_the_same_precedence(tmp_path, weaker, stronger):
-    effects = {"default": 0.4, "environment": 0.25, "file": 0.5, "command line": 0.75}
-    sources = {weaker, stronger}
-    settings = load(
-        tmp_path,
-        environment={"COUNTERSLOPE_VALIDITY__EFFECT": "0.25"} if "environment" in sources else {},
-        toml="[validity]\neffect = 0.5" if "file" in sources else None,
-        validity={"effect": 0.75 if "command line" in sources else None},
-    )
-    assert settings.validity.effect == effects[stronger]
 
 
 # Lists and tables from the environment
 
 
 @pytest.mark.parametrize("text", ["gender,race", " gender , race ", "gender,race,"])
-def test_a_list_is_separated_by_commas(tmp_path, text):
+def test_list_in_the_environment_is_separated_by_commas(tmp_path, text):
     settings = load(tmp_path, environment={"COUNTERSLOPE_SWEEP__ATTRIBUTES": text})
     assert settings.sweep.attributes == ("gender", "race")
 
 
-def test_a_pair_and_a_table_come_from_the_environment(tmp_path):
+def test_lists_tables_and_paths_come_from_the_environment(tmp_path):
     settings = load(
         tmp_path,
         environment={
             "COUNTERSLOPE_SWEEP__POLES": '{"race": ["Asian", "White"]}',
             "COUNTERSLOPE_QUERY__OPTIONS": '{"opencv": {"min_size": 30}}',
             "COUNTERSLOPE_QUERY__ADAPTERS": "python:my.module:ask",
-        },
-    )
-    assert settings.sweep.poles["race"] == ("Asian", "White")
-    assert settings.query.options == {"opencv": {"min_size": 30}}
-    assert settings.query.adapters == ("python:my.module:ask",)
-
-
-def test_placebos_and_the_parser_come_from_the_environment(tmp_path):
-    settings = load(
-        tmp_path,
-        environment={
             "COUNTERSLOPE_SWEEP__PLACEBOS": "random, colour",
             "COUNTERSLOPE_SWEEP__PARSER": "bisenet",
             "COUNTERSLOPE_SWEEP__PARSER_WEIGHTS": "weights/79999_iter.pth",
         },
     )
+    assert settings.sweep.poles["race"] == ("Asian", "White")
+    assert settings.query.options == {"opencv": {"min_size": 30}}
+    assert settings.query.adapters == ("python:my.module:ask",)
     assert settings.sweep.placebos == ("random", "colour")
     assert settings.sweep.arms == ("edit", "random", "colour")
     assert (settings.sweep.parser, settings.sweep.parser_weights) == ("bisenet", Path("weights/79999_iter.pth"))
 
 
-def test_a_table_comes_from_a_file_too(tmp_path):
+def test_table_comes_from_a_file(tmp_path):
     settings = load(tmp_path, toml='[query]\nadapters = ["opencv"]\n[query.options.opencv]\nmin_size = 30')
     assert settings.query.options == {"opencv": {"min_size": 30}}
 
 
-def test_options_by_adapter_are_overridden_one_by_one(tmp_path):
+def test_options_of_adapters_are_merged_by_option(tmp_path):
     toml = "[query.options.google]\nmax_results = 20\nfaces = true\n[query.rate]\nazure = 2"
     settings = load(tmp_path, toml=toml, query={"options": {"google": {"faces": False}}, "rate": {"google": 5}})
     assert settings.query.options == {"google": {"max_results": 20, "faces": False}}
@@ -127,10 +108,7 @@ def test_options_by_adapter_are_overridden_one_by_one(tmp_path):
 @pytest.mark.parametrize(
     ("sources", "words"),
     [
-        (
-            {"query": {"options": {"gogle": {"faces": True}}}},
-            "options.gogle.faces: the adapter gogle is not queried",
-        ),
+        ({"query": {"options": {"gogle": {"faces": True}}}}, "options.gogle.faces: the adapter gogle is not queried"),
         ({"toml": "[query.options.azure]\ncaptions = true"}, "query.options.azure.captions"),
         ({"environment": {"COUNTERSLOPE_QUERY__OPTIONS": '{"clip": {"labels": ["a"]}}'}}, "query.options.clip.labels"),
         ({"query": {"price": {"*": 1.0, "azure": 2.0}}}, "query.price.azure"),
@@ -139,7 +117,7 @@ def test_options_by_adapter_are_overridden_one_by_one(tmp_path):
         ({"query": {"adapters": ["opencv", "google", "opencv"]}}, "opencv is named twice"),
     ],
 )
-def test_nothing_said_of_a_classifier_that_is_not_asked_vanishes(tmp_path, sources, words):
+def test_options_of_an_adapter_that_is_not_queried_are_refused(tmp_path, sources, words):
     sources = {**sources, "query": {"adapters": ["opencv", "google"], **sources.get("query", {})}}
     with pytest.raises(ConfigError) as caught:
         make_adapters(load(tmp_path, **sources), tmp_path)
@@ -147,7 +125,7 @@ def test_nothing_said_of_a_classifier_that_is_not_asked_vanishes(tmp_path, sourc
     assert "twice" in words or "only opencv, google" in str(caught.value)
 
 
-def test_asking_others_about_a_run_leaves_what_was_stated_of_the_first_behind(tmp_path):
+def test_other_adapters_drop_options_of_the_earlier_ones(tmp_path):
     run = Run(tmp_path / "run")
     query = {"adapters": ["google", "azure"], "options": {"google": {"faces": True}}, "rate": {"azure": 2.0, "*": 3.0}}
     run.note(settings=load(tmp_path, query=query))
@@ -158,7 +136,7 @@ def test_asking_others_about_a_run_leaves_what_was_stated_of_the_first_behind(tm
     others.check_adapters()
 
 
-# What is wrong, and where
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -201,32 +179,32 @@ def test_asking_others_about_a_run_leaves_what_was_stated_of_the_first_behind(tm
         ({"toml": "[sweep\n"}, ["options.toml", "not TOML"]),
     ],
 )
-def test_an_error_names_the_option_and_where_it_was_set(tmp_path, sources, words):
+def test_error_names_option_and_source(tmp_path, sources, words):
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, **sources)
     for word in words:
         assert word in str(caught.value)
 
 
-def test_the_source_that_won_is_the_one_named(tmp_path):
+def test_error_names_the_source_that_won(tmp_path):
     with pytest.raises(ConfigError, match=r"^sweep\.reach \(from the command line\)"):
         load(tmp_path, toml="[sweep]\nreach = 1", sweep={"reach": 9})
     with pytest.raises(ConfigError, match=r"options\.toml\)"):
         load(tmp_path, toml="[sweep]\nreach = 9", sweep={"reach": None}, photos={"long_side": None})
 
 
-def test_every_wrong_option_is_reported_at_once(tmp_path):
+def test_all_wrong_options_are_reported(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, sweep={"reach": 9}, statistics={"max_p": 2})
     assert [line.split(" ")[0] for line in str(caught.value).splitlines()] == ["sweep.reach", "statistics.max_p"]
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"gone\.toml cannot be read: No such file"):
         load_settings(given={}, file=tmp_path / "gone.toml", environment={})
 
 
-def test_a_number_that_is_no_number_is_refused(tmp_path):
+def test_nan_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"statistics\.presence_threshold"):
         load(tmp_path, environment={"COUNTERSLOPE_STATISTICS__PRESENCE_THRESHOLD": "nan"})
 
@@ -235,7 +213,7 @@ def test_a_number_that_is_no_number_is_refused(tmp_path):
 
 
 @given(half=st.integers(1, 60), reach=st.floats(0.01, 4))
-def test_values_are_symmetric_with_exactly_0_in_the_middle(half, reach):
+def test_values_are_symmetric_around_exactly_0(half, reach):
     values = SweepOptions(steps={"gender": 2 * half + 1}, reach=reach).values("gender")
     assert len(values) == 2 * half + 1
     assert values[half] == 0
@@ -244,12 +222,12 @@ def test_values_are_symmetric_with_exactly_0_in_the_middle(half, reach):
     assert list(values) == sorted(values)
 
 
-def test_by_default_gender_has_seven_values_and_race_five():
+def test_default_values_of_gender_and_race():
     assert SweepOptions().values("gender") == pytest.approx((-2, -4 / 3, -2 / 3, 0, 2 / 3, 4 / 3, 2))
     assert SweepOptions().values("race") == (-2, -1, 0, 1, 2)
 
 
-def test_settings_cannot_be_changed():
+def test_settings_are_frozen():
     settings = Settings()
     with pytest.raises(ValidationError, match="frozen"):
         settings.sweep.reach = 1.0
@@ -257,20 +235,20 @@ def test_settings_cannot_be_changed():
         settings.sweep = SweepOptions()
 
 
-def test_placebos_are_made_unless_they_are_left_out():
+def test_placebos_are_default_and_can_be_omitted():
     assert SweepOptions().arms == ("edit", "random", "colour")
     assert SweepOptions(placebos=()).arms == ("edit",)
     assert load_settings(given={}, environment={"COUNTERSLOPE_SWEEP__PLACEBOS": "none"}).sweep.placebos == ()
     assert SweepOptions(reach=1.5).values("gender", "random") == (-1.5, 0, 1.5)
 
 
-def test_by_default_the_card_asks_for_the_figures_that_are_promised():
+def test_default_thresholds_of_the_card():
     goals = Settings().validity
     assert (goals.effect, goals.monotone, goals.off_target) == (0.40, 0.85, 0.05)
     assert (goals.null_psnr, goals.null_ssim, goals.seam) == (26.0, 0.85, 0.10)
 
 
-def test_settings_survive_the_record_of_a_run():
+def test_settings_round_trip_through_json():
     sweep = {"attributes": ("race",), "reach": 1.5, "placebos": ("random",)}
     sweep |= {"parser": "bisenet", "parser_weights": Path("weights.pth")}
     settings = load_settings(given={"sweep": sweep, "validity": {"effect": 0.3}}, environment={})

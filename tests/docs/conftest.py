@@ -1,4 +1,4 @@
-"""A newcomer's folder: portraits, a classifier, files of predictions, and one run, made once and copied."""
+"""The folder that examples of the documentation run in: portraits, a classifier, predictions, and a run."""
 
 import shlex
 import shutil
@@ -12,7 +12,7 @@ from script_modules import load_script
 from pipeline import audit
 from pipeline.photos import SAMPLE
 
-MINE = """
+CLASSIFIER = """
 import io
 
 import numpy as np
@@ -33,15 +33,15 @@ def reference():
 
 @pytest.fixture(scope="session")
 def epilog_examples(reference):
-    """The words of every example in the help of a command, without the program's name."""
+    """The arguments of every example in the help of commands."""
     epilogs = [command.epilog or "" for _, command in reference.commands()]
     return [shlex.split(example)[1:] for epilog in epilogs for example, _ in reference.examples_of(epilog)]
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory) -> Path:
-    """The folder as it was made; copy it (``folder``) to change it."""
-    home = tmp_path_factory.mktemp("newcomer")
+def template_home(tmp_path_factory) -> Path:
+    """The folder; tests use copies of it (``home``)."""
+    home = tmp_path_factory.mktemp("template")
     (home / "portraits").mkdir()
     photos = sorted(SAMPLE.glob("*.jpg"))[::4][:16]
     for photo in photos:
@@ -51,7 +51,7 @@ def made(tmp_path_factory) -> Path:
     manifest["modifier"] = ["woman", "woman", "man", "man"] * (len(photos) // 4)
     manifest.to_csv(home / "list.csv", index=False)
     manifest.to_csv(home / "results.csv", index=False)
-    (home / "mine.py").write_text(MINE)
+    (home / "mine.py").write_text(CLASSIFIER)
     _predictions(home)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
@@ -71,16 +71,11 @@ def made(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def folder(made, tmp_path_factory) -> Path:
-    """A copy of it."""
-    return Path(shutil.copytree(made, tmp_path_factory.mktemp("copy") / "home"))
-
-
-@pytest.fixture
-def at_home(folder, monkeypatch) -> Path:
-    """Being there."""
-    monkeypatch.chdir(folder)
-    return folder
+def home(template_home, tmp_path_factory, monkeypatch) -> Path:
+    """A copy of the folder, as working directory."""
+    home = Path(shutil.copytree(template_home, tmp_path_factory.mktemp("copy") / "home"))
+    monkeypatch.chdir(home)
+    return home
 
 
 def _predictions(home: Path) -> None:
@@ -92,9 +87,8 @@ def _predictions(home: Path) -> None:
     frame.to_csv(home / "predictions.csv", index=False)
     group, toxic = random.choice(["a", "b"], ROWS), random.integers(0, 2, ROWS)
     texts = [f"word{number % 7} text" for number in range(ROWS)]
-    pd.DataFrame({"group": group, "guess": toxic, "toxic": toxic, "text": texts}).to_csv(
-        home / "toxic.csv", index=False
-    )
+    comments = pd.DataFrame({"group": group, "guess": toxic, "toxic": toxic, "text": texts})
+    comments.to_csv(home / "toxic.csv", index=False)
     np.save(home / "bert.npy", random.normal(size=(ROWS, 4)))
     jobs = pd.DataFrame({"occupation": ["ceo", "nurse"], "bls_pct_female": [26.5, 89.4]})
     jobs.to_csv(home / "occupations-stats.tsv", sep="\t", index=False)

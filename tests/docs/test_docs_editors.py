@@ -1,4 +1,4 @@
-"""The page of editors: its example of a diffusion model runs, here on a tiny random pipeline of the same class."""
+"""The examples of docs/editors.md; the diffusion model is replaced by a tiny random one of the same class."""
 
 import json
 import re
@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "editors.md"
 
 
 def code_of(name):
-    """A block of the page by the comment it starts with."""
+    """The code block of the page that starts with a comment of this name."""
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (code,) = [block for block in blocks if block.startswith(f"# {name}")]
     return code
@@ -25,16 +25,10 @@ def module_of(name):
     return module
 
 
-def test_the_function_of_the_page_is_an_editor():
+def test_function_of_the_page_is_an_editor():
     pixels = np.zeros((8, 8, 3), dtype=np.uint8)
-    given = {
-        "attribute": "gender",
-        "value": 1.0,
-        "poles": ("feminine", "masculine"),
-        "mask": pixels[..., 0],
-        "prompt": "",
-    }
-    assert module_of("own_editor").edit(pixels, **given) is pixels
+    options = {"attribute": "gender", "poles": ("feminine", "masculine"), "mask": pixels[..., 0], "prompt": ""}
+    assert module_of("own_editor").edit(pixels, value=1.0, **options) is pixels
 
 
 def tiny_pipeline(folder):
@@ -69,7 +63,7 @@ def tiny_pipeline(folder):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_diffusion_editor_of_the_page_changes_a_photo_by_words(tmp_path, monkeypatch):
+def test_diffusion_editor_of_the_page_edits_by_prompt(tmp_path, monkeypatch):
     pipeline = tiny_pipeline(tmp_path)
     module = module_of("diffusion_editor")
     monkeypatch.setitem(sys.modules, "diffusion_editor", module)

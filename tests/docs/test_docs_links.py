@@ -1,4 +1,4 @@
-"""Every relative link of the pages leads to a file and, where it names one, to a heading of it."""
+"""Relative links of the documentation lead to existing files and headings."""
 
 import re
 from pathlib import Path
@@ -17,13 +17,13 @@ def prose(page):
 
 
 def anchors(page):
-    """The headings as GitHub links to them: lower case, without punctuation, hyphens for spaces."""
+    """The anchors of headings on GitHub: lower case, without punctuation, hyphens for spaces."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page):
+def test_links_lead_to_files_and_headings(page):
     for link in LINK.findall(prose(page)):
         if "://" in link:
             continue
@@ -35,11 +35,11 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_files_that_are_named_are_there(page):
+def test_named_files_exist(page):
     for name in FILE.findall(prose(page)):
         assert (ROOT / name).exists(), f"{page.name} names {name}"
 
 
-def test_the_index_names_every_page():
+def test_index_links_every_page():
     linked = set(LINK.findall(prose(ROOT / "docs" / "README.md")))
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"} <= linked

@@ -1,4 +1,4 @@
-"""What ``docs/methods.md`` states: its examples are run, its thresholds and option names are the code's."""
+"""The examples of docs/methods.md run, and its thresholds and names are those of the code."""
 
 import doctest
 import re
@@ -18,8 +18,8 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 PARTS = ("both", "tone", "features")
 
 
-def test_the_worked_examples():
-    """All blocks in their order: later ones use names of earlier ones."""
+def test_examples_run():
+    """Run the blocks in order, as later ones use names of earlier ones."""
     parser, runner, names = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False), {}
     assert len(EXAMPLES) >= 10
     for number, block in enumerate(EXAMPLES):
@@ -31,7 +31,7 @@ def test_the_worked_examples():
         assert not wrong, "".join(wrong)
 
 
-def test_the_cards_thresholds():
+def test_thresholds_of_the_card():
     table = TEXT.split("## The validity card")[1].split("## ")[0]
     stated = re.findall(r"`(\w+)` (\d[\d.]*)", table)
     assert {name for name, _ in stated} == set(ValidityOptions.model_fields)
@@ -39,7 +39,7 @@ def test_the_cards_thresholds():
         assert float(default) == getattr(ValidityOptions(), name), name
 
 
-def test_the_cards_checks():
+def test_checks_of_the_card():
     figures = {name: 0.5 for name, kind in COUNTERFACTUALS.items() if kind == "double"}
     versions = pd.DataFrame(
         {"attribute": name, "arm": arm, "photo": "a", "value": value, "status": "ok"} | (figures | {"value": value})
@@ -53,13 +53,13 @@ def test_the_cards_checks():
         validity_card(versions, swept=ATTRIBUTES, groups={}, mode=mode, pictures=pictures)
         for mode in ("delta", "reconstruction")
     )
-    made = {name.partition(":")[0] for name in card["name"]}
+    computed = {name.partition(":")[0] for name in card["name"]}
     table = TEXT.split("| check | figure |")[1].split("\n\n")[0]
     stated = {line.split("|")[1].strip().partition(":")[0] for line in table.splitlines()[2:]}
-    assert stated == made
+    assert stated == computed
 
 
-def test_the_masks_region_and_edge():
+def test_region_and_edge_of_the_mask():
     words = re.search(r"probability of \*([^*]+)\*", TEXT)
     assert words
     assert tuple(words[1].split(", ")) == SweepOptions().region
@@ -67,7 +67,7 @@ def test_the_masks_region_and_edge():
 
 
 @pytest.mark.parametrize("attribute", ["gender", "race"])
-def test_the_dials_calibration(attribute):
+def test_calibration_of_the_strength(attribute):
     from models.training.calibration import STRENGTHS, WANTED
 
     stated = re.search(r"rises by ([\d.]+) \(gender\) or ([\d.]+)\s+\(race\)", TEXT)

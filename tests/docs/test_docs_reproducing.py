@@ -1,4 +1,4 @@
-"""What ``docs/reproducing.md`` states: its figures come out again, its commands exist."""
+"""The figures of docs/reproducing.md are computed again, and its commands exist."""
 
 import importlib
 import re
@@ -17,7 +17,7 @@ COMMAND = re.compile(r"^\$ (?:\w+=\S+ )?(counterslope|python) (\S+)(.*(?:\\\n.*)
 
 
 def rows(heading):
-    """The numbers of the table whose first line begins with a heading, line by line; intervals are left out."""
+    """The cells of the table that starts with a heading, without intervals."""
     table = TEXT[TEXT.index(f"| {heading}") :].split("\n\n")[0]
     lines = [re.sub(r"\([^)]*\)", "", line).replace("−", "-").replace(",", "") for line in table.splitlines()]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]
@@ -54,7 +54,7 @@ def test_figure_6():
         assert found[1].loc[int(decile), "amplification"] == pytest.approx(float(everyone), abs=6e-5)
 
 
-def test_the_commands_exist():
+def test_commands_exist():
     known = typer.main.get_command(app).commands
     named = COMMAND.findall(TEXT)
     assert len(named) >= 7
@@ -67,13 +67,12 @@ def test_the_commands_exist():
             command = commands[words[0]] if words else None
         else:
             command = known[first]
-        there = (
-            {name for option in command.params for name in (*option.opts, *option.secondary_opts)} if command else set()
-        )
-        assert options <= there, first
+        parameters = command.params if command else []
+        existing = {name for option in parameters for name in (*option.opts, *option.secondary_opts)}
+        assert options <= existing, first
 
 
-def test_the_lengths_of_training():
+def test_lengths_of_training():
     from models.training.classifiers import PLANS, ClassifierPlan
     from models.training.fader import FaderPlan
     from models.training.parser import ParserPlan

@@ -1,7 +1,4 @@
-"""Every example runs in a newcomer's folder: those in the help of commands, and those of docs/python.md in their order.
-
-In one file, as they share what takes long to make.
-"""
+"""The examples in the help of commands and of docs/python.md run. Both are in one file, to share a slow fixture."""
 
 import re
 import runpy
@@ -16,20 +13,19 @@ from pipeline.review.questions import face_questions
 from pipeline.run.tables import read_frame
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
-# What cannot be run here: minutes of work, another's service, or files only the reader has.
+# Examples that take minutes, call remote services, or need files of the reader.
 NOT_RUN = (
     "audit", "generate", "adapters", "labels", "plan portraits/ --adapter google", "compare runs/may --adapters google",
     "review ",  # a page that waits for answers
-    "mask photos/",  # annotations that only the reader has
     "collect",  # searches of public services
-    "captions", "mask photos/",  # files that only the reader has
+    "captions", "mask photos/",  # files of the reader
     "interactions",  # three sweeps: tests/analyses/test_interactions.py
 )  # fmt: skip
 
 
-def test_examples_of_the_epilogs_work(epilog_examples, at_home):
+def test_examples_of_epilogs_run(epilog_examples, home):
     runner = CliRunner()
-    portraits = at_home / "runs/portraits"
+    portraits = home / "runs/portraits"
     tables = [read_frame(portraits / f"{name}.parquet") for name in ("photos", "faces")]
     question = face_questions(*tables, unsure=1, sure=0)[0]
     keep_answer(portraits, question, question.choices[0], reviewer="anna")
@@ -37,18 +33,18 @@ def test_examples_of_the_epilogs_work(epilog_examples, at_home):
         if not " ".join(words).startswith(NOT_RUN):
             done = runner.invoke(app, words)
             assert done.exit_code == 0, f"counterslope {' '.join(words)}: {done.output}"
-    assert (at_home / "validity.tex").is_file()
-    assert list((at_home / "paper").glob("*.svg"))
+    assert (home / "validity.tex").is_file()
+    assert list((home / "paper").glob("*.svg"))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_every_example_of_the_page_runs(at_home, capsys):
+def test_examples_of_the_python_page_run(home, capsys):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert len(blocks) >= 6
-    script = at_home / "page.py"
+    script = home / "page.py"
     script.write_text("\n".join(blocks), encoding="utf-8")
     names = runpy.run_path(str(script), run_name="__main__")
     assert set(names["mine"].slopes()["adapter"]) == {"python:__main__:classify", "opencv", "face-attributes"}
-    assert r"\toprule" in (at_home / "table.tex").read_text()
+    assert r"\toprule" in (home / "table.tex").read_text()
     assert all(file.is_file() for file in names["files"])
     assert "holds no run" in capsys.readouterr().out

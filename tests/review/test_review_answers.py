@@ -1,4 +1,4 @@
-"""Answers are saved at once, the last one counts, and the reviewers' consensus replaces the estimates."""
+"""Stored answers of reviewers, their consensus, and its effect on the estimates."""
 
 import json
 
@@ -29,41 +29,41 @@ def answered(folder, question, *answers):
     return consensus(read_answers(folder))
 
 
-def test_the_last_answer_of_a_reviewer_counts(tmp_path, gender):
+def test_last_answer_of_a_reviewer_counts(tmp_path, gender):
     keep_answer(tmp_path, gender, "feminine", reviewer="anna")
     keep_answer(tmp_path, gender, "masculine", reviewer="anna")
     assert list(read_answers(tmp_path)["answer"]) == ["masculine"]
 
 
-def test_an_answer_that_was_not_offered_is_refused(tmp_path, gender):
+def test_answer_outside_the_choices_is_refused(tmp_path, gender):
     with pytest.raises(ValueError, match=r"purple.*feminine"):
         keep_answer(tmp_path, gender, "purple", reviewer="anna")
     assert not (tmp_path / FILE).exists()
 
 
-def test_a_crash_costs_the_line_that_was_being_written_and_no_other(tmp_path, gender):
+def test_truncated_last_line_is_ignored(tmp_path, gender):
     keep_answer(tmp_path, gender, "feminine", reviewer="anna")
     with (tmp_path / FILE).open("a") as file:
         file.write('{"reviewer": "bo", "ans')
     assert list(read_answers(tmp_path)["reviewer"]) == ["anna"]
 
 
-def test_a_damaged_line_in_the_middle_is_named(tmp_path, gender):
+def test_damaged_line_is_named(tmp_path, gender):
     (tmp_path / FILE).write_text("nonsense\n" + json.dumps({}) + "\n")
     with pytest.raises(RunError, match="line 1 of"):
         read_answers(tmp_path)
 
 
-def test_what_most_of_those_agree_on_who_can_tell_is_the_consensus(tmp_path, gender):
+def test_consensus_is_the_majority_without_cannot_tell(tmp_path, gender):
     agreed = answered(tmp_path, gender, "feminine", "feminine", "masculine", CANNOT_TELL)
     assert agreed == {("p0.png", "gender"): "feminine"}
 
 
-def test_a_tie_leaves_the_estimate(tmp_path, gender):
+def test_tie_keeps_the_estimate(tmp_path, gender):
     assert answered(tmp_path, gender, "feminine", "masculine") == {}
 
 
-def test_a_photo_that_most_reviewers_exclude_or_see_no_face_in_is_excluded(tmp_path, run, gender):
+def test_photo_excluded_by_majority_is_excluded(tmp_path, run, gender):
     agreed = answered(tmp_path, gender, EXCLUDE, NO_FACE, "feminine")
     faces = as_reviewed(run[1], agreed)
     assert list(faces["status"]) == ["excluded"] + ["ok"] * 7
@@ -71,7 +71,7 @@ def test_a_photo_that_most_reviewers_exclude_or_see_no_face_in_is_excluded(tmp_p
     assert run[1].loc[0, "status"] == "ok"
 
 
-def test_the_consensus_takes_the_place_of_the_estimate(run):
+def test_consensus_replaces_the_estimate(run):
     faces = as_reviewed(
         run[1], {("p1.png", "gender"): "feminine", ("p1.png", "race"): "Asian", ("gone", "race"): "Asian"}
     )
@@ -81,7 +81,7 @@ def test_the_consensus_takes_the_place_of_the_estimate(run):
 
 
 @given(st.lists(st.sampled_from(["feminine", "masculine", CANNOT_TELL, EXCLUDE]), min_size=1, max_size=6), st.randoms())
-def test_the_order_of_reviewers_does_not_matter(tmp_path_factory, answers, random):
+def test_order_of_reviewers_does_not_matter(tmp_path_factory, answers, random):
     folder = tmp_path_factory.mktemp("review")
     photos, faces, _ = tables(folder, photos=1)
     (question, _) = face_questions(photos, faces, unsure=1, sure=0)

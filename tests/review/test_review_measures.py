@@ -1,4 +1,4 @@
-"""Statistics of answers: agreement, confirmed estimates, edits seen in their direction and as edits."""
+"""Statistics of answers: agreement, confirmed estimates, effectiveness and visibility of edits."""
 
 import pandas as pd
 import pytest
@@ -36,7 +36,7 @@ def figure(frame, measure):
     return row
 
 
-def test_krippendorffs_own_example_of_two_reviewers(faces):
+def test_agreement_equals_the_example_of_krippendorff(faces):
     """Binary data of two observers, ten items: alpha is 0.095 (Krippendorff 2011, part A)."""
     one, other = "0100000000", "1110010010"
     words = {"0": "feminine", "1": "masculine"}
@@ -55,7 +55,7 @@ def test_one_reviewer_has_no_agreement(faces):
     assert AGREEMENT not in set(found["measure"])
 
 
-def test_confirmed_estimates_are_counted_by_how_the_faces_were_chosen(faces):
+def test_confirmed_estimates_are_counted_by_sample(faces):
     found = review_measures(
         answers(
             ("anna", "face", "p0.png", "unsure", "masculine", None, None),  # estimated feminine
@@ -68,18 +68,16 @@ def test_confirmed_estimates_are_counted_by_how_the_faces_were_chosen(faces):
     assert confirmed.to_dict() == {"unsure": 0, "sure": 1}
 
 
-def test_an_edit_is_effective_where_the_version_with_the_higher_value_is_chosen(faces):
+def test_edit_is_effective_where_the_higher_value_is_chosen(faces):
     rows = [("anna", "direction", f"p{n}", "ends", "right", -1.0, 1.0) for n in range(8)]
-    rows += [
-        ("anna", "direction", "p8", "ends", "left", -1.0, 1.0),
-        ("anna", "direction", "p9", "ends", "cannot tell", 1.0, -1.0),
-    ]
+    rows.append(("anna", "direction", "p8", "ends", "left", -1.0, 1.0))
+    rows.append(("anna", "direction", "p9", "ends", "cannot tell", 1.0, -1.0))
     row = figure(review_measures(answers(*rows), faces), EFFECTIVE)
     assert row["figure"] == pytest.approx(8 / 9)
     assert (row["low"], row["high"]) == pytest.approx(proportion_confint(8, 9, method="wilson"))
 
 
-def test_edits_that_look_edited_are_held_against_photos_that_do(faces):
+def test_visibility_of_edits_is_compared_with_photos(faces):
     rows = [
         ("anna", "visibility", "p0", "original", "left", -1.0, None),
         ("anna", "visibility", "p1", "original", "both", None, 1.0),
@@ -92,11 +90,8 @@ def test_edits_that_look_edited_are_held_against_photos_that_do(faces):
     assert figure(found, PHOTO_SEEN)["figure"] == 0.5
 
 
-def test_the_card_says_what_people_see_without_a_threshold():
-    rows = [
-        ("anna", "direction", "p0", "ends", "right", -1.0, 1.0),
-        ("bo", "direction", "p0", "ends", "right", -1.0, 1.0),
-    ]
+def test_card_reports_the_review_without_threshold():
+    rows = [(reviewer, "direction", "p0", "ends", "right", -1.0, 1.0) for reviewer in ("anna", "bo")]
     (check,) = review_checks(answers(*rows))
     assert check.passed is None
     assert "by 2 reviewers of 1 pair: 100 %" in check.words

@@ -1,4 +1,4 @@
-"""The reviewers' consensus is used: excluded photos leave the slopes, and groups are as reviewers perceive them."""
+"""Effect of the reviewers' consensus on the analyses of a run."""
 
 import pytest
 from finished_run import PHOTO_COUNT, responses, write_run
@@ -17,41 +17,33 @@ def folder(tmp_path):
     return write_run(tmp_path / "run", [("opencv", "gender", "edit", responses(effect=[0.2, 0, 0], seed=1))])
 
 
-def agree(folder, photo, answer):
-    question = Question(
-        item=f"face/{photo}",
-        kind=FACE,
-        photo=photo,
-        attribute="gender",
-        sample="unsure",
-        text="?",
-        choices=(answer,),
-        pictures=(),
-    )
+def answer_question(folder, photo, answer):
+    face = {"item": f"face/{photo}", "kind": FACE, "photo": photo, "attribute": "gender", "sample": "unsure"}
+    question = Question(**face, text="?", choices=(answer,), pictures=())
     keep_answer(folder, question, answer, reviewer="anna")
 
 
-def test_a_photo_that_reviewers_exclude_leaves_the_estimates(folder):
+def test_excluded_photo_is_not_used_by_analyses(folder):
     before = compute("power", folder, {}).tables["power"]
-    agree(folder, "p0003", EXCLUDE)
+    answer_question(folder, "p0003", EXCLUDE)
     assert set(before["photos"]) == {PHOTO_COUNT}
     assert set(compute("power", folder, {}).tables["power"]["photos"]) == {PHOTO_COUNT - 1}
 
 
-def test_groups_of_photos_are_as_reviewers_perceive_them(folder):
+def test_groups_are_those_of_the_reviewers(folder):
     assert run_sweeps(folder).faces.set_index("photo").loc["p0001", "gender"] == -0.5
-    agree(folder, "p0001", "masculine")
+    answer_question(folder, "p0001", "masculine")
     assert run_sweeps(folder).faces.set_index("photo").loc["p0001", "gender"] == 1
 
 
-def test_results_of_before_the_review_are_stale(folder):
+def test_results_before_the_review_are_stale(folder):
     keep_result(folder, "power", compute("power", folder, {}))
     assert "power" in artifacts_of(Run(folder)).tables
-    agree(folder, "p0003", EXCLUDE)
+    answer_question(folder, "p0003", EXCLUDE)
     assert "review.jsonl has changed" in artifacts_of(Run(folder)).stale["power"]
 
 
-def test_the_results_of_a_review_are_a_table_of_the_run(folder):
-    agree(folder, "p0001", "masculine")
+def test_review_results_are_a_table_of_the_run(folder):
+    answer_question(folder, "p0001", "masculine")
     (row,) = compute("review-results", folder, {}).tables["review"].to_dict("records")
     assert (row["measure"], row["figure"], row["items"]) == ("estimates confirmed", 0.0, 1)

@@ -1,4 +1,4 @@
-"""The review page is served to this machine and with its secret address only; it is answered in a browser."""
+"""The server of the review page: access, validation, and a review in a browser."""
 
 import threading
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ def review(tmp_path):
 
 
 @contextmanager
-def serving(review):
+def running(review):
     with ReviewServer(review) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -38,27 +38,27 @@ def serving(review):
 
 @pytest.fixture
 def server(review):
-    with serving(review) as server:
+    with running(review) as server:
         yield server
 
 
-def test_the_server_listens_on_loopback_only(server):
+def test_server_listens_on_loopback_only(server):
     assert server.server_address[0] == "127.0.0.1"
 
 
 @pytest.mark.parametrize("path", ["", "questions", "picture/0/0"])
-def test_without_the_token_there_is_nothing(server, path):
+def test_requests_need_the_token(server, path):
     base = f"http://127.0.0.1:{server.server_port}"
     for address in (f"{base}/{path}", f"{base}/{'x' * 22}/{path}"):
         assert requests.get(address, timeout=5).status_code == 404
     assert requests.get(server.url + path, timeout=5).status_code == 200
 
 
-def test_a_name_that_was_made_to_lead_here_is_refused(server):
+def test_other_host_header_is_refused(server):
     assert requests.get(server.url, headers={"Host": "evil.example"}, timeout=5).status_code == 404
 
 
-def test_another_sites_page_cannot_answer(server, review):
+def test_cross_origin_answer_is_refused(server, review):
     content = {"question": 0, "answer": "feminine"}
     sent = requests.post(server.url + "answers", json=content, headers={"Origin": "http://evil.example"}, timeout=5)
     assert sent.status_code == 404
@@ -69,28 +69,28 @@ def test_another_sites_page_cannot_answer(server, review):
     "content", [b"", b"{", b"[]", b'{"question": 99, "answer": "feminine"}', b'{"question": 0, "answer": "purple"}',
                 b'{"question": -1, "answer": "left"}', b'{"question": true}', b"\xff\xfe"],
 )  # fmt: skip
-def test_what_is_no_answer_is_refused_and_not_kept(server, review, content):
+def test_invalid_answer_is_refused_and_not_stored(server, review, content):
     assert requests.post(server.url + "answers", data=content, timeout=5).status_code == 400
     assert read_answers(review.folder).empty
 
 
-def test_a_long_message_is_refused_unread(server):
+def test_long_request_is_refused(server):
     assert requests.post(server.url + "answers", data=b"x" * 5000, timeout=5).status_code == 413
 
 
 @pytest.mark.parametrize("path", ["picture/99/0", "picture/0/7", "picture/../../run.json", "run.json", "picture/0/0/0"])
-def test_only_pictures_of_questions_are_given(server, path):
+def test_only_pictures_of_questions_are_served(server, path):
     assert requests.get(server.url + path, timeout=5).status_code == 404
 
 
-def test_a_picture_that_is_gone_is_named(server, review):
+def test_missing_picture_is_gone(server, review):
     (review.folder / "p0.png").unlink()
-    numbers = [number for number, each in enumerate(review.questions) if each.photo == "p0.png"]
-    assert requests.get(f"{server.url}picture/{numbers[0]}/0", timeout=5).status_code == 410
+    number = next(number for number, question in enumerate(review.questions) if question.photo == "p0.png")
+    assert requests.get(f"{server.url}picture/{number}/0", timeout=5).status_code == 410
 
 
-def test_a_reviewer_answers_by_keys_goes_back_and_goes_on_another_day(browser, review):
-    with serving(review) as server:
+def test_reviewer_answers_by_keys_and_continues_later(browser, review):
+    with running(review) as server:
         page = browser.new_page()
         outside = []
         page.on("request", lambda request: outside.append(request.url) if server.url not in request.url else None)
@@ -104,13 +104,12 @@ def test_a_reviewer_answers_by_keys_goes_back_and_goes_on_another_day(browser, r
         page.wait_for_function("() => document.getElementById('text').textContent.includes('race')")
         page.close()
     assert list(read_answers(review.folder)["answer"]) == ["masculine"]
-    assert not [each for each in outside if not each.startswith("data:")]
-    with serving(review) as server:
+    assert not [message for message in outside if not message.startswith("data:")]
+    with running(review) as server:
         page = browser.new_page()
         page.goto(server.url)
         page.wait_for_function("() => document.getElementById('count').textContent === '1 of 7'")
-        exclude = page.get_by_role("button", name="exclude this photo")
-        exclude.click()
+        page.get_by_role("button", name="exclude this photo").click()
         page.wait_for_function("() => document.getElementById('count').textContent === '2 of 7'")
         while page.locator("#choices button").count():
             before = page.locator("#count").inner_text()
