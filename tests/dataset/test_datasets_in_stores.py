@@ -1,4 +1,4 @@
-"""A dataset, or masked photos, written to an object store are those that a disk gets, whatever happens on the way."""
+"""Datasets and masked photos in an object store equal those on disk."""
 
 import os
 import signal
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fakes.object_store import BUCKET, ObjectStore, object_store
+from small_dataset import content_of
 
 from pipeline.config.options import ConfigError
 from pipeline.config.sources import load_settings
@@ -36,7 +37,7 @@ def store():
 
 @pytest.fixture(scope="module")
 def portraits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Photos, and lists that leave none and one of them out."""
+    """Photos, and opt-out lists of none and of one of them."""
     folder = tmp_path_factory.mktemp("portraits")
     names = [path.name for path in sorted(SAMPLE.glob("*.jpg"))[::7][:PORTRAITS]]
     for name in names:
@@ -58,11 +59,7 @@ def generate(photos: Path, out: str | Path, store: ObjectStore, *, work: Path, w
     return subprocess.Popen(command, cwd=work, env=environment, stdout=subprocess.DEVNULL)
 
 
-def content_of(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_a_dataset_in_a_store_survives_a_kill_and_another_machine_withdraws_a_photo(store, portraits, tmp_path):
+def test_dataset_in_a_store_survives_a_kill_and_an_opt_out(store, portraits, tmp_path):
     here, there, disk = tmp_path / "here", tmp_path / "there", tmp_path / "disk" / "faces"
     url = f"s3://{BUCKET}/sets/faces"
 
@@ -89,7 +86,7 @@ def test_a_dataset_in_a_store_survives_a_kill_and_another_machine_withdraws_a_ph
     assert len(whole) - len(stored()) == 3 + 2  # versions, mask and original
 
 
-def test_files_of_others_in_a_store_are_left_alone(store, portraits, tmp_path, capfd):
+def test_folder_of_others_in_a_store_is_refused(store, portraits, tmp_path, capfd):
     store.put("set-of-others/cat.jpg", b"a cat")
     process = generate(portraits, f"s3://{BUCKET}/set-of-others", store, work=tmp_path, without="none")
     assert process.wait(timeout=600) == 2
@@ -98,8 +95,8 @@ def test_files_of_others_in_a_store_are_left_alone(store, portraits, tmp_path, c
 
 
 @pytest.fixture
-def drawn(tmp_path) -> Path:
-    """Photos of one colour each, without a person in their annotations."""
+def photos(tmp_path) -> Path:
+    """Two photos of uniform colour, whose annotations list no person."""
     folder = tmp_path / "photos"
     folder.mkdir()
     for name, level in (("one", 90), ("two", 160)):
@@ -116,11 +113,11 @@ def masked(photos, out, *, workers=1):
     return mask_people([photos], out, settings=settings, annotations=photos / "instances.json")
 
 
-def test_masked_photos_in_a_store_are_those_of_a_disk_and_found_by_the_manifest_there(drawn, tmp_path, monkeypatch):
+def test_masked_photos_in_a_store_equal_those_on_disk(photos, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     url, disk = location(f"memory://{uuid4()}/masked"), tmp_path / "disk"
-    masked(drawn, disk)
-    masked(drawn, url)
+    masked(photos, disk)
+    masked(photos, url)
     made = content_of(disk / "masked")
     assert {file.url.removeprefix(f"{url}/masked/"): file.read_bytes() for file in (url / "masked").files()} == made
     manifest = (url / "masked.csv").read_bytes()
@@ -131,20 +128,20 @@ def test_masked_photos_in_a_store_are_those_of_a_disk_and_found_by_the_manifest_
     marks = [file.listed().mark for file in (url / "masked").files()]
     (tmp_path / "there").mkdir()
     monkeypatch.chdir(tmp_path / "there")  # as another machine, which has the copies alone
-    masked(drawn, url)
+    masked(photos, url)
     assert not list(tmp_path.glob("*/runs/**/*.png"))
     assert [file.listed().mark for file in (url / "masked").files()] == marks != []
     assert (url / "masked.csv").read_bytes() == manifest
 
 
-def test_the_memory_of_one_process_is_not_for_several(drawn):
+def test_memory_store_is_refused_for_several_workers(photos):
     with pytest.raises(ConfigError, match="use it with one worker"):
-        masked(drawn, location("memory://masked"), workers=2)
+        masked(photos, location("memory://masked"), workers=2)
 
 
-def test_a_folder_in_a_store_with_masked_photos_of_others_is_refused(drawn, tmp_path, monkeypatch):
+def test_masked_photos_of_others_in_a_store_are_refused(photos, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     url = location(f"memory://{uuid4()}")
-    (url / "masked").put({"cat.png": drawn / "one.png"})
+    (url / "masked").put({"cat.png": photos / "one.png"})
     with pytest.raises(RunError, match="holds files but no run"):
-        masked(drawn, url)
+        masked(photos, url)

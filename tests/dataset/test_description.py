@@ -1,4 +1,4 @@
-"""What a dataset's card and Croissant file say: above all, no licence that is freer than photos and weights allow."""
+"""The card and the Croissant file of a dataset."""
 
 import json
 
@@ -37,13 +37,13 @@ def facts(*, editor="residual", **options):
         ("cc-by-nc-4.0", "cc-by-nc-4.0", "cc-by-nc-4.0"),
         ("cc-by-nc-4.0", "cc0-1.0", "cc-by-nc-4.0"),
         ("cc-by-nc-4.0", "CC-BY-NC-ND-4.0", "CC-BY-NC-ND-4.0"),
-        # Freer than the weights allow: the limits of both hold.
+        # Freer than the weights allow: both terms apply.
         ("cc-by-4.0", "cc-by-4.0", f"cc-by-4.0; {TERMS}"),
         ("cc0-1.0", "cc0-1.0", TERMS),
         ("ask us", "cc-by-nc-4.0", "ask us; cc-by-nc-4.0"),
     ],
 )
-def test_the_licence_for_machines_is_never_freer_than_the_photos_and_the_weights(dataset, photos, expected):
+def test_licence_is_never_freer_than_photos_and_weights(dataset, photos, expected):
     stated = facts(licence=dataset, source_licence=photos)
     assert licence_of(stated).words == expected
     assert json.loads(croissant(stated))["license"] == expected
@@ -55,7 +55,7 @@ def test_the_licence_for_machines_is_never_freer_than_the_photos_and_the_weights
     assert f"* Licence of the photos: {photos}\n* Licence of the dataset: {dataset}" in card
 
 
-def test_what_is_not_stated_is_named():
+def test_unstated_licences_are_named():
     assert licence_of(facts()).words == (
         f"licence of the dataset not stated; licence of the source photos not stated; {TERMS}"
     )
@@ -68,11 +68,11 @@ def test_what_is_not_stated_is_named():
         ("python:mine:edit", "not a part of Counter"),
     ],
 )
-def test_the_description_names_the_editor(editor, words):
+def test_description_names_the_editor(editor, words):
     assert words in json.loads(croissant(facts(editor=editor)))["rai:dataManipulationProtocol"]
 
 
-def test_texts_from_outside_are_escaped():
+def test_texts_of_the_user_are_escaped():
     hostile = facts(
         source="a\x1b[31m <b>", creator='we "us"', licence='say "hi"\nlicense: mit', url="https://x.example"
     )

@@ -8,7 +8,7 @@ def portrait(sample_folder):
     return sample_folder(1)
 
 
-def test_a_dataset_is_reported_and_what_is_left_to_state(portrait, tmp_path, invoke):
+def test_generate_reports_the_dataset_and_unstated_facts(portrait, tmp_path, invoke):
     opt_out = tmp_path / "opt_out.txt"
     opt_out.write_text("misspelt.jpg\n")
     words = [portrait, "--steps", "gender=3", "--out", tmp_path / "set", "--opt-out", opt_out, "--quiet"]
@@ -43,7 +43,7 @@ def test_a_dataset_is_reported_and_what_is_left_to_state(portrait, tmp_path, inv
         (["--cluster", "person"], "no column 'person' to split by"),
     ],
 )
-def test_what_is_wrong_is_explained(portrait, tmp_path, words, message, invoke):
+def test_invalid_options_are_explained(portrait, tmp_path, words, message, invoke):
     result = invoke("generate", portrait, "--out", tmp_path / "set", "--quiet", *words)
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.output.split())

@@ -25,7 +25,7 @@ def image(of, photo, step, arm="edit"):
 
 
 @pytest.mark.parametrize("photos", [10_000, 10_001, 60_000, 110_000])
-def test_no_folder_holds_more_than_ten_thousand_files(photos):
+def test_folders_hold_at_most_10000_files(photos):
     of = layout(photos)
     for place in (lambda photo: image(of, photo, 1), of.mask):
         counts = Counter(place(photo).parent for photo in of.hashes)
@@ -33,19 +33,19 @@ def test_no_folder_holds_more_than_ten_thousand_files(photos):
 
 
 @given(st.integers(0, 10**7))
-def test_more_photos_never_have_fewer_shards(photos):
+def test_more_photos_have_no_fewer_shards(photos):
     assert shard_digits(photos) <= shard_digits(photos + 1)
     assert photos / 16 ** shard_digits(photos) <= MOST_FILES
 
 
-def test_a_photos_files_are_distinguished_by_their_names_alone():
+def test_file_names_are_unique_and_hide_photo_names():
     of = layout(3)
     names = [image(of, photo, step, arm).name for photo in of.hashes for step in (1, 2) for arm in ("edit", "random")]
     assert len(set(names)) == 12
     assert not any("jpg" in name for name in names)
 
 
-def test_classes_sort_by_step():
+def test_class_names_sort_by_step():
     of = layout(1, steps=11)
     classes = [image(of, "0.jpg", step).parts[1] for step in range(1, 12)]
     assert classes == sorted(classes)

@@ -17,44 +17,42 @@ from pipeline.dataset.person import CONDITIONS, Annotations, boxes_of, hidden_pi
 from pipeline.photos import SAMPLE
 
 SETTINGS = load_settings(given={}, environment={})
-TALL = np.zeros((40, 60), dtype=bool)
-TALL[10:30, 20:30] = True
-TALL[20:30, 20:40] = True
+PERSON = np.zeros((40, 60), dtype=bool)
+PERSON[10:30, 20:30] = True
+PERSON[20:30, 20:40] = True
 SHAPE = (40, 60)
 
 
-def share(condition, people=(TALL,)):
+def hidden(condition, people=(PERSON,)):
     return hidden_pixels(condition, people, shape=SHAPE, seed={"photo": "a"})
 
 
-def test_what_each_condition_hides():
-    assert not share("full").any()
-    assert (share("segment") == TALL).all()
-    assert (share("only-person") == ~TALL).all()
-    assert share("box").sum() == 20 * 20
-    assert share("box")[10:30, 20:40].all()
+def test_pixels_hidden_by_each_condition():
+    assert not hidden("full").any()
+    assert (hidden("segment") == PERSON).all()
+    assert (hidden("only-person") == ~PERSON).all()
+    assert hidden("box").sum() == 20 * 20
+    assert hidden("box")[10:30, 20:40].all()
 
 
-def test_noise_hides_about_half_of_the_region_and_nothing_beyond_it():
-    for condition, whole in (("noisy-segment", share("segment")), ("noisy-box", share("box"))):
-        noisy = share(condition)
+def test_noise_hides_half_of_the_region():
+    for condition, whole in (("noisy-segment", hidden("segment")), ("noisy-box", hidden("box"))):
+        noisy = hidden(condition)
         assert not (noisy & ~whole).any()
         assert 0.35 < noisy.sum() / whole.sum() < 0.65
-        assert (noisy == share(condition)).all()
+        assert (noisy == hidden(condition)).all()
 
 
 @given(st.sampled_from(sorted(CONDITIONS)))
-def test_without_people_nothing_is_hidden_but_by_the_condition_of_people_alone(condition):
-    assert share(condition, people=()).all() == (condition == "only-person")
+def test_without_people_only_condition_only_person_hides_pixels(condition):
+    assert hidden(condition, people=()).all() == (condition == "only-person")
 
 
-def test_a_box_is_around_each_person():
+def test_each_person_has_a_box():
     other = np.zeros(SHAPE, dtype=bool)
     other[0, 0] = True
-    assert boxes_of([TALL, other, np.zeros(SHAPE, dtype=bool)]) == [
-        (slice(10, 30), slice(20, 40)),
-        (slice(0, 1), slice(0, 1)),
-    ]
+    boxes = boxes_of([PERSON, other, np.zeros(SHAPE, dtype=bool)])
+    assert boxes == [(slice(10, 30), slice(20, 40)), (slice(0, 1), slice(0, 1))]
 
 
 @pytest.fixture
@@ -68,7 +66,7 @@ def photos(tmp_path):
 
 @pytest.fixture
 def instances(tmp_path):
-    """Two of the photos: a person as a polygon, one as runs of pixels, and a dog."""
+    """COCO annotations of two of the photos: a person as polygon, a person as run lengths, and a dog."""
     runs = [20 * 40 + 10, 5, 40 * 60 - 20 * 40 - 15]  # column by column
     content = {
         "categories": [{"id": 1, "name": "person"}, {"id": 2, "name": "dog"}],
@@ -84,9 +82,7 @@ def instances(tmp_path):
     return path
 
 
-def test_people_of_annotations_are_hidden_and_photos_they_do_not_name_are_left_out_with_the_reason(
-    tmp_path, photos, instances
-):
+def test_annotated_people_are_hidden_and_other_photos_excluded(tmp_path, photos, instances):
     out = tmp_path / "run"
     run = mask_people([photos], out, settings=SETTINGS, conditions=["full", "segment"], annotations=instances)
     table = pd.read_parquet(out / "masked.parquet").set_index(["photo", "condition"])
@@ -100,7 +96,7 @@ def test_people_of_annotations_are_hidden_and_photos_they_do_not_name_are_left_o
     assert (cv2.imread(str(out / table.loc[("one.png", "full"), "file"])) == 90).all()
 
 
-def test_the_manifest_of_the_images_has_the_columns_of_the_photos_own(tmp_path, photos, instances):
+def test_manifest_keeps_the_columns_of_the_photos(tmp_path, photos, instances):
     frame = pd.DataFrame({"photo": ["photos/one.png", "photos/two.png"], "gender": ["woman", "man"], "cooking": [1, 0]})
     frame.to_csv(tmp_path / "list.csv", index=False)
     mask_people([tmp_path / "list.csv"], tmp_path / "run", settings=SETTINGS, annotations=instances)
@@ -110,7 +106,7 @@ def test_the_manifest_of_the_images_has_the_columns_of_the_photos_own(tmp_path, 
     assert all((tmp_path / "run" / name).is_file() for name in made["photo"])
 
 
-def test_the_same_call_again_makes_nothing_anew(tmp_path, photos, instances):
+def test_same_call_again_writes_no_image(tmp_path, photos, instances):
     def made():
         mask_people([photos], tmp_path / "run", settings=SETTINGS, annotations=instances)
         return {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "masked").rglob("*.png")}
@@ -119,20 +115,20 @@ def test_the_same_call_again_makes_nothing_anew(tmp_path, photos, instances):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"categories": [], "images": [], "annotations": []}', "\ud7ff"])
-def test_what_is_no_file_of_annotations_is_refused(tmp_path, content):
+def test_invalid_annotations_are_refused(tmp_path, content):
     path = tmp_path / "instances.json"
     path.write_text(content)
     with pytest.raises(ConfigError, match="not a COCO file"):
         Annotations(path)
 
 
-def test_an_unknown_condition_is_refused_before_any_work(tmp_path, photos):
+def test_unknown_condition_is_refused(tmp_path, photos):
     with pytest.raises(ConfigError, match=r"no condition 'purple'; choose from full, box"):
         mask_people([photos], tmp_path / "run", settings=SETTINGS, conditions=["purple"])
     assert not (tmp_path / "run").exists()
 
 
-def test_without_annotations_the_face_parser_finds_the_person(tmp_path):
+def test_without_annotations_the_parser_finds_the_person(tmp_path):
     photo = sorted(SAMPLE.glob("*.jpg"))[0]
     shutil.copy(photo, tmp_path / "portrait.jpg")
     mask_people([tmp_path / "portrait.jpg"], tmp_path / "run", settings=SETTINGS, conditions=["segment", "box"])

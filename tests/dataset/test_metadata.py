@@ -29,17 +29,17 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def written(rows, folder):
+def write(rows, folder):
     write_metadata(table(rows, folder), ImageStore(folder))
     return rows_of(folder / "images" / "metadata.csv")
 
 
-def test_every_version_that_was_made_has_a_row_that_finds_its_file(tmp_path):
+def test_every_version_has_a_row_with_its_file(tmp_path):
     rows = [version("a.jpg", step) for step in (1, 2, 3)] + [version('odd, "name" ü.jpg', 1)]
     for row in rows:
         (tmp_path / row["file"]).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / row["file"]).write_bytes(b"pixels")
-    found = written([*rows, version("gone.jpg", 1, status="excluded")], tmp_path)
+    found = write([*rows, version("gone.jpg", 1, status="excluded")], tmp_path)
     assert [row["photo"] for row in found] == ["a.jpg"] * 3 + ['odd, "name" ü.jpg']
     assert all((tmp_path / "images" / row["file_name"]).is_file() for row in found)
     assert found[1] == {
@@ -48,20 +48,20 @@ def test_every_version_that_was_made_has_a_row_that_finds_its_file(tmp_path):
     }  # fmt: skip
 
 
-def test_a_run_without_versions_has_the_header_alone(tmp_path):
-    assert written([version("gone.jpg", 1, status="excluded")], tmp_path) == []
+def test_run_without_versions_has_only_the_header(tmp_path):
+    assert write([version("gone.jpg", 1, status="excluded")], tmp_path) == []
     assert (tmp_path / "images" / "metadata.csv").read_text() == ",".join(METADATA_COLUMNS) + "\n"
 
 
-def test_writing_again_replaces_the_file_and_leaves_nothing_else(tmp_path):
-    written([version("old.jpg", 1)], tmp_path)
-    first = written([version("a.jpg", step) for step in (1, 2, 3)], tmp_path)
-    again = written([version("a.jpg", step) for step in (1, 2, 3)], tmp_path)
+def test_metadata_file_is_replaced(tmp_path):
+    write([version("old.jpg", 1)], tmp_path)
+    first = write([version("a.jpg", step) for step in (1, 2, 3)], tmp_path)
+    again = write([version("a.jpg", step) for step in (1, 2, 3)], tmp_path)
     assert first == again
     assert [path.name for path in (tmp_path / "images").iterdir()] == ["metadata.csv"]
 
 
-def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_path):
+def test_dataset_metadata_has_one_file_per_split(tmp_path):
     judged = {"judge_masculine": 0.25, "judge_race_White": 0.3, "judge_race_Black": 0.1, "mask": "masks/0a.png"}
     checked = {"mask_share": 0.125, "mask_line": 0.0}
     rows = [
@@ -79,17 +79,15 @@ def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_p
     given = {"sweep": {"attributes": ["gender", "race"]}, "dataset": {"columns": ["person"]}}
     settings = load_settings(given=given, environment={})
     content = DatasetContent(Run(tmp_path / "run"), settings, ImageStore(tmp_path / "set"), photos, faces)
-    written = write_dataset_metadata(content.frames(), tmp_path / "set", list(content.columns))
-    assert written == {"train": 2, "test": 1}
+    counts = write_dataset_metadata(content.frames(), tmp_path / "set", list(content.columns))
+    assert counts == {"train": 2, "test": 1}
     train, test = (rows_of(tmp_path / "set" / split / "metadata.csv") for split in ("train", "test"))
-    assert [row["file_name"] for row in train] == [
-        "gender-step1/0a-gender-step1.png", "race-step1/0a-race-step1.png",
-    ]  # fmt: skip
+    names = [row["file_name"] for row in train]
+    assert names == ["gender-step1/0a-gender-step1.png", "race-step1/0a-race-step1.png"]
     assert [row["perceived"] for row in train] == ["0.25", "0.75"]
     assert [row["photo_sha256"] for row in test] == ["0b" * 32]
     assert {row["split"] for row in train} == {"train"}
     assert {row["person"] for row in train} == {"007"}
-    assert [(row["estimated_gender"], row["estimated_race"]) for row in (*train, *test)] == [
-        ("0.25", "0.0"), ("0.25", "0.0"), ("-1.0", "0.0"),
-    ]  # fmt: skip
+    estimates = [(row["estimated_gender"], row["estimated_race"]) for row in (*train, *test)]
+    assert estimates == [("0.25", "0.0"), ("0.25", "0.0"), ("-1.0", "0.0")]
     assert "photo" not in train[0]

@@ -11,14 +11,14 @@ parts = st.lists(st.integers(0, 20), min_size=2, max_size=3).filter(any)
 
 
 @given(st.text(), st.integers(0, 10**6), parts)
-def test_every_photo_has_one_split_that_is_not_empty(key, seed, sizes):
+def test_every_photo_has_one_split_with_a_share(key, seed, sizes):
     shares = {name: size / sum(sizes) for name, size in zip(SHARES, sizes, strict=False)}
     split = split_of(key, shares=shares, seed=seed)
     assert shares[split] > 0
     assert split == split_of(key, shares=shares, seed=seed)
 
 
-def test_the_shares_are_kept_and_the_seed_matters():
+def test_splits_have_their_shares_and_depend_on_the_seed():
     keys = [f"photo {number}" for number in range(4000)]
     one, other = (pd.Series([split_of(key, shares=SHARES, seed=seed) for key in keys]) for seed in (0, 1))
     for split, share in SHARES.items():
@@ -31,18 +31,18 @@ def photos(**columns):
     return pd.DataFrame({"photo": ["a", "b", "c"], "sha256": ["0a", "0b", "0c"]} | columns)
 
 
-def test_photos_of_one_person_are_split_by_the_person():
+def test_photos_of_one_person_share_a_key():
     keys = keys_of(photos(person=["Ann", "Ann", None]), cluster="person")
     assert keys["a"] == keys["b"] != keys["c"]
-    # A person's name is no photo's hash, and a photo without one is split by itself.
+    # A photo without a person is split by itself.
     assert keys["c"] == keys_of(photos(), cluster=None)["c"]
 
 
-def test_a_photo_is_split_by_its_bytes_not_by_its_name_or_neighbours():
+def test_key_of_a_photo_depends_on_its_bytes_only():
     renamed = photos().assign(photo=["x", "y", "z"])
     assert list(keys_of(renamed, cluster=None).values()) == list(keys_of(photos(), cluster=None).values())
 
 
-def test_a_column_that_is_not_there_is_named():
+def test_missing_column_is_named():
     with pytest.raises(ConfigError, match=r"there is no column 'persn' to split by: the manifest has 'person'"):
         keys_of(photos(person=["Ann", "Ann", None]), cluster="persn")
