@@ -49,12 +49,17 @@ def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repea
     return list(found.values())
 
 
-def json_object(body: bytes) -> dict[str, Any]:
-    """Parse a body that must be a JSON object, else AnswerError; the result is cached and must not be modified."""
+def json_value(body: bytes) -> Any:
+    """Parse a body that must be JSON, else AnswerError; the result is cached and must not be modified."""
     try:
-        content = _loaded(body)
+        return _loaded(body)
     except (ValueError, RecursionError) as error:
         raise AnswerError(f"the answer is not JSON: {error}") from error
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Parse a body that must be a JSON object, else AnswerError; the result is cached and must not be modified."""
+    content = json_value(body)
     if not isinstance(content, dict):
         raise AnswerError(f"the answer is not a JSON object but {_short(content)}")
     return content

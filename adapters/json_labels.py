@@ -1,6 +1,5 @@
 """Labels from any JSON reply by JMESPath (jmespath.org)."""
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -9,7 +8,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 from pydantic import model_validator
 
-from adapters.answers import checked
+from adapters.answers import checked, json_value
 from adapters.base import AnswerError, Label
 from adapters.options import AdapterOptions
 from adapters.texts import PERSON, reader
@@ -65,10 +64,7 @@ class JsonLabels(AdapterOptions):
 
     def labels_of(self, body: bytes) -> list[Label]:
         """Extract the labels of a reply, with the highest score of a repeated name; AnswerError if there are none."""
-        try:
-            content = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise AnswerError(f"the answer is not JSON: {error}") from error
+        content = json_value(body)
         if self.text:
             text = at(self.text, content)
             if not isinstance(text, str):

@@ -64,6 +64,11 @@ def rise(table: pd.DataFrame, reach: float = 1.0) -> float:
     return float((at(table, reach) - at(table, -reach)).mean()) if len(table) else NAN
 
 
+def end_to_end(table: pd.DataFrame) -> pd.Series:
+    """Return each photo's change from the first to the last value of a table ``(n, K)``."""
+    return table.iloc[:, -1] - table.iloc[:, 0]
+
+
 def spearman_per_row(values: NDArray[np.float64], figures: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Spearman's correlation of each row ``(n, K)`` with ``values`` ``(K,)``; 0 for a constant row."""
     order = pd.Series(values).rank().to_numpy() - (len(values) + 1) / 2
@@ -148,7 +153,7 @@ def effect(attribute: Attribute, tables: Mapping[str, pd.DataFrame], options: Va
         rose = min(rises.values())
         shares = {judge: _ordered(table) for judge, table in tables.items()}
         monotone = min(shares.values())
-        whole = {judge: float((table.iloc[:, -1] - table.iloc[:, 0]).mean()) for judge, table in tables.items()}
+        whole = {judge: float(end_to_end(table).mean()) for judge, table in tables.items()}
         judge = min(rises, key=lambda name: rises[name])
         turning = undecided(next(iter(tables.values())))
         crossing = float(np.isfinite(turning).mean())
@@ -228,7 +233,7 @@ def placebo(attribute: Attribute, arm: str, tables: Mapping[str, pd.DataFrame], 
     words = f"Change of the mean probability from end to end of the placebo “{arm}”, the larger of the judges' values."
     # If colour belongs to the attribute, the colour placebo changes it too, so there is no threshold.
     most = NAN if attribute.moves_colour and arm == "colour" else options.off_target
-    moves = [(table.iloc[:, -1] - table.iloc[:, 0]).to_numpy(dtype=float) for table in tables.values()]
+    moves = [end_to_end(table).to_numpy(dtype=float) for table in tables.values()]
     most_moved = max(moves, key=lambda each: abs(each.mean()), default=np.full(1, NAN))
     moved, count = float(most_moved.mean()), len(most_moved)
     if count > 1:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipeline.config.attributes import AT, EDIT_ARM, YOUNG, Attribute
 from pipeline.config.options import ValidityOptions
 from pipeline.counterfactuals import measures
-from pipeline.counterfactuals.checks import NAN, Check, at, each, line, rise, wide
+from pipeline.counterfactuals.checks import NAN, Check, at, each, end_to_end, line, rise, wide
 from pipeline.run.formats import measured
 
 JUDGES = {"judge": "judge", "second judge": "grey"}  # printed name -> prefix of its columns
@@ -69,7 +69,7 @@ def other_edit(attribute: Attribute, other: Attribute, versions: pd.DataFrame, o
 
 def whole_rise(rows: pd.DataFrame, attribute: Attribute) -> pd.Series:
     """Return each photo's rise from the first to the last value, the smaller of the judges' values."""
-    rises = [table.iloc[:, -1] - table.iloc[:, 0] for table in targets(rows, attribute).values()]
+    rises = [end_to_end(table) for table in targets(rows, attribute).values()]
     return pd.concat(rises, axis=1).min(axis=1) if rises else pd.Series(dtype=float)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.config.options import ValidityOptions
-from pipeline.counterfactuals.checks import NAN, Check, each, line, rise, wide
+from pipeline.counterfactuals.checks import NAN, Check, each, end_to_end, line, rise, wide
 from pipeline.run.formats import measured
 
 CHANNELS = {"skin_l": "L*", "skin_a": "a*", "skin_b": "b*"}
@@ -77,7 +77,7 @@ def together(
     for judge, table in targets.items():
         swing = figure_of(pictures, "paste", arm=judge)
         if swing > 0:
-            shares[judge] = float((table.iloc[:, -1] - table.iloc[:, 0]).mean()) / swing
+            shares[judge] = float(end_to_end(table).mean()) / swing
             near[judge] = rise(table) / swing
     pasted = f"Fewer than {options.smallest_group} faces of either group: no real faces could be pasted."
     if shares:

@@ -102,24 +102,22 @@ SENT = {
     "file": "string",  # relative to this table
     "how": "string",  # its encoding, or why it cannot be sent
 }
-ANSWERS = {
+_ASKED = {
     "adapter": "string",
     "attribute": "string",
     "arm": "string",
     "photo": "string",
     "step": "int32",
     "value": "double",
+}
+ANSWERS = {
+    **_ASKED,
     "sha256": "string",
     "status": "string",
     "reason": "string",
 }
 LABELS = {
-    "adapter": "string",
-    "attribute": "string",
-    "arm": "string",
-    "photo": "string",
-    "step": "int32",
-    "value": "double",
+    **_ASKED,
     "label": "string",
     "score": "double",  # null where not returned
     "returned": "bool",  # False: returned at another step of this photo's sweep, but not here
