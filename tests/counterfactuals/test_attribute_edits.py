@@ -1,19 +1,17 @@
-"""Skin tone, age, smile and intersections of two attributes: what they change, on drawn faces and on the sample's."""
+"""Edits of skin tone, age, smile and intersections, on drawn faces and on the embedded sample."""
 
 from dataclasses import replace
 
 import cv2
 import numpy as np
 import pytest
-import torch
-from drawn import RedIsSkin, face_photo, faceless, make, own_values, subject, tiny_judge
+from drawn_subjects import RedSkinParser, face_photo, faceless_subject, make, own_values, residual_editor, subject
 from PIL import Image
 from version_rows import card_of, masculine, versions, white_share
 
 from models.attributes import MONK, MONK_LIGHTNESS
 from models.judge import perceive_crops
 from models.parser import class_indices
-from models.residual import Prototypes
 from models.tone import load_tone_table
 from models.weights import load_judge, load_parser, load_residual
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, attribute_of
@@ -32,25 +30,18 @@ SWEPT = SweepOptions(attributes=("skin-tone", "gender*race"), steps={"gender": 5
 STEPS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 
 
-def editor() -> ToneAndFields:
-    prototypes, random = Prototypes(), torch.Generator().manual_seed(0)
-    prototypes.luma.normal_(std=0.05, generator=random)
-    prototypes.displacement.normal_(std=0.01, generator=random)
-    return ToneAndFields(prototypes, load_tone_table(), RedIsSkin(), SWEPT.region, SWEPT.feather, tiny_judge())
-
-
 def lab_of(pixels):
     return cv2.cvtColor(pixels.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
 
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    """A masculine face, perceived as Black, whose skin's L* is that of a = 0: rows and images."""
+    """Rows and images of a masculine face, perceived as Black, with the lightness of a = 0."""
     folder, middle = tmp_path_factory.mktemp("sweep"), TONE.scale[0]
     own = own_values(gender=1.0, race_Black=1.0, race_White=0.0, skin_l=middle)
-    face, hidden = subject("a.jpg", own=own), faceless()
+    face, hidden = subject("a.jpg", own=own), faceless_subject()
     hidden.own["skin_l"] = float("nan")
-    rows = make([face, hidden], folder, SWEPT, editor=editor())
+    rows = make([face, hidden], folder, SWEPT, editor=residual_editor(SWEPT))
     images = {
         (row["attribute"], row["arm"], row["value"]): np.array(Image.open(folder / row["file"]))
         for row in rows
@@ -59,7 +50,7 @@ def sweep(tmp_path_factory):
     return face, rows, images, folder
 
 
-def test_the_scale_is_the_lightness_of_its_published_colours():
+def test_skin_tone_scale_is_the_lightness_of_the_monk_colours():
     codes = np.array([[int(code[at : at + 2], 16) for at in (1, 3, 5)] for code in MONK], dtype=np.uint8)
     np.testing.assert_allclose(lab_of(codes[None])[0, :, 0], MONK_LIGHTNESS, atol=0.2)
     middle, unit = TONE.scale
@@ -69,15 +60,15 @@ def test_the_scale_is_the_lightness_of_its_published_colours():
     assert at[6] == pytest.approx(0, abs=0.08)
 
 
-def test_skin_takes_the_steps_of_the_scale_and_nothing_else_changes(sweep):
+def test_skin_tone_edit_takes_the_steps_of_the_scale_inside_the_mask(sweep):
     face, rows, images, folder = sweep
     np.testing.assert_array_equal(images["skin-tone", EDIT_ARM, 0.0], face.pixels)
     _, _, disc = face_photo()
-    # The lightest step of so red a face would leave the range of levels.
+    # The lightest step of this red face would be clipped.
     skin = np.array([np.median(lab_of(images["skin-tone", EDIT_ARM, a])[disc], axis=0) for a in STEPS[:4]])
     np.testing.assert_allclose(np.diff(skin[:, 0]), TONE.scale[1], atol=2.0)
     chroma = np.hypot(skin[:, 1], skin[:, 2]) / skin[:, 0]
-    assert (np.diff(chroma) < 0).all(), "darker skin has more chroma for its lightness"
+    assert (np.diff(chroma) < 0).all(), "darker skin has more chroma relative to its lightness"
     for row in rows:
         if row["status"] == "ok":
             mask = np.array(Image.open(folder / row["mask"]))
@@ -85,22 +76,22 @@ def test_skin_takes_the_steps_of_the_scale_and_nothing_else_changes(sweep):
             assert not (changed & (mask == 0)).any()
 
 
-def test_a_face_that_shows_no_skin_has_no_tone(sweep):
+def test_face_without_skin_is_excluded_from_skin_tone(sweep):
     _, rows, _, _ = sweep
-    hidden = [row for row in rows if row["photo"] == faceless().photo]
+    hidden = [row for row in rows if row["photo"] == faceless_subject().photo]
     assert {row["status"] for row in hidden} == {"excluded"}
-    assert skin_lightness(RedIsSkin(), faceless()) is None
-    lightness = skin_lightness(RedIsSkin(), subject())
+    assert skin_lightness(RedSkinParser(), faceless_subject()) is None
+    lightness = skin_lightness(RedSkinParser(), subject())
     assert lightness == pytest.approx(float(np.median(lab_of(face_photo()[0])[face_photo()[2]], axis=0)[0]), abs=1)
 
 
-def test_an_intersection_is_one_composition_of_both_edits(sweep):
+def test_intersection_composes_both_edits(sweep):
     face, _, images, _ = sweep
-    for value in STEPS:  # the face is perceived as Black already; the window is changed, which moves some of its edge
+    for value in STEPS:  # the face is perceived as Black already; the region is larger, which moves some edge pixels
         plain, both = (images[name, EDIT_ARM, value].astype(int) for name in ("gender", "gender@Black"))
         assert (np.abs(plain - both).max(axis=2) > 0).mean() < 0.002
     own = face.own["gender"]
-    race = editor().read([face]).edit(ATTRIBUTES["race"], (1.0,)).make(0).versions[0].pixels
+    race = residual_editor(SWEPT).read([face]).edit(ATTRIBUTES["race"], (1.0,)).make(0).versions[0].pixels
     np.testing.assert_array_equal(images["gender@White", EDIT_ARM, own], race)
     assert (images["gender@White", EDIT_ARM, -2.0] != race).any()
 
@@ -117,7 +108,7 @@ def test_placebos_of_an_intersection_start_from_the_other_edit(sweep):
     assert size("random", 0.0) < 0.6 * size("random", -2.0)
 
 
-def test_the_card_of_an_intersection_says_whether_both_edits_are_seen():
+def test_card_of_an_intersection_has_the_effects_of_both_edits():
     seen = white_share(0.2)
     low = versions(attribute="gender@Black", judge_masculine=masculine(0.2), **{k: v(0, -1) for k, v in seen.items()})
     high = versions(attribute="gender@White", judge_masculine=masculine(0.2), **{k: v(0, 1) for k, v in seen.items()})
@@ -130,7 +121,7 @@ def test_the_card_of_an_intersection_says_whether_both_edits_are_seen():
         assert "stencil" not in card.loc[name].index
 
 
-def test_years_are_compared_with_those_of_the_photo():
+def test_age_effect_is_relative_to_the_photo():
     table = versions(attribute="age", judge_age=lambda photo, value: 30 + 2 * photo + 5 * value)
     card = card_of(table)
     assert card.loc["effect", "figure"] == pytest.approx(0.5)
@@ -139,7 +130,7 @@ def test_years_are_compared_with_those_of_the_photo():
     assert "off-target: young" not in card.index
 
 
-def test_perceived_race_along_tone_is_reported_without_a_threshold():
+def test_race_change_of_skin_tone_edits_has_no_threshold():
     middle, unit = TONE.scale
     table = versions(attribute="skin-tone", skin_l=lambda photo, value: middle + unit * value, **white_share(0.1))
     card = card_of(table)
@@ -149,7 +140,7 @@ def test_perceived_race_along_tone_is_reported_without_a_threshold():
     assert card.loc["off-target: masculine", "passed"] is True
 
 
-def test_names_of_intersections_are_read_back():
+def test_attribute_of_an_intersection_name():
     assert attribute_of("race@feminine").moves_colour
     assert attribute_of("gender@Asian").subject == "perceived gender on faces edited to perceived Asian"
     assert attribute_of("gender@White").given == (ATTRIBUTES["race"], 1)
@@ -158,7 +149,7 @@ def test_names_of_intersections_are_read_back():
 
 @pytest.fixture(scope="module")
 def portraits():
-    """Six of the sample's faces as an audit reads them."""
+    """Six faces of the sample, read as in an audit."""
     from models.detector import FaceDetector
 
     parser = load_parser()
@@ -175,20 +166,20 @@ def portraits():
     return own, own.read(found)
 
 
-def test_a_smile_moves_what_is_there_and_opens_no_mouth(portraits):
+def test_smile_edit_does_not_open_the_mouth(portraits):
     own, batch = portraits
     edit = batch.edit(ATTRIBUTES["smile"], STEPS)
     inside = list(class_indices(("mouth",)))
 
-    def opening(subjects):
-        """How many pixels of the parser's view are the inside of a mouth."""
+    def mouth_area(subjects):
+        """Pixels of the parser's view that are the inside of the mouth."""
         return (chances_of(own.parser, subjects)[:, inside].sum(axis=1) > 0.5).sum(axis=(1, 2))
 
     versions = [edit.make(place).versions for place in range(len(batch.subjects))]
-    before = opening(batch.subjects)
+    before = mouth_area(batch.subjects)
     for step in range(len(STEPS)):
         seen = [replace(one, pixels=found[step].pixels) for one, found in zip(batch.subjects, versions, strict=True)]
-        after = opening(seen)
+        after = mouth_area(seen)
         assert (after[before == 0] <= 3).all(), "a closed mouth stays closed"
         assert (after <= 1.8 * before + 3).all()
     for one, found in zip(batch.subjects, versions, strict=True):
@@ -207,17 +198,17 @@ def test_a_smile_moves_what_is_there_and_opens_no_mouth(portraits):
         ("gender@White", "masculine", 0.3, {"age": 6.0, "smiling": 0.3}),
     ],
 )
-def test_on_the_sample_each_attribute_moves_itself_and_little_else(portraits, name, column, least, held):
+def test_edits_of_the_sample_move_their_attribute_and_little_else(portraits, name, column, least, held):
     own, batch = portraits
     edit, judge = batch.edit(attribute_of(name), (-1.0, 1.0)), load_judge("judge")
     made = [edit.make(place) for place in range(len(batch.subjects))]
     assert len(made) >= 5
     assert None not in made
-    pictures = [
+    crops = [
         [cv2.warpAffine(version.pixels, one.to_crop, (128, 128)) for version in found.versions]
         for one, found in zip(batch.subjects, made, strict=True)
     ]
-    seen = perceive_crops(judge, [crop for pair in pictures for crop in pair]).named()
+    seen = perceive_crops(judge, [crop for pair in crops for crop in pair]).named()
     moved = {k: float((v.reshape(-1, 2)[:, 1] - v.reshape(-1, 2)[:, 0]).mean()) for k, v in seen.items()}
     lightness = [
         [

@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.counterfactuals.checks import at, line, rise, spearman_per_row, undecided, wide
@@ -10,11 +11,11 @@ from pipeline.counterfactuals.checks import at, line, rise, spearman_per_row, un
 FIVE = np.linspace(-2, 2, 5)
 
 
-def sweeps(*rows, values=FIVE):
+def sweep_table(*rows, values=FIVE):
     return pd.DataFrame(list(rows), columns=list(values))
 
 
-# Where the judge is undecided
+# Undecided values
 
 
 @pytest.mark.parametrize(
@@ -23,34 +24,34 @@ def sweeps(*rows, values=FIVE):
         ((0.1, 0.3, 0.5, 0.7, 0.9), 0.0),
         ((0.1, 0.2, 0.4, 0.8, 0.9), 0.25),
         ((0.0, 0.0, 0.0, 0.0, 1.0), 1.5),
-        ((0.2, 0.6, 0.4, 0.6, 0.9), -1.25),  # the first time
+        ((0.2, 0.6, 0.4, 0.6, 0.9), -1.25),  # the first of two
         ((0.6, 0.7, 0.8, 0.9, 0.9), np.nan),  # never below
         ((0.1, 0.2, 0.3, 0.4, 0.4), np.nan),  # never above
-        ((0.9, 0.7, 0.5, 0.3, 0.1), np.nan),  # falls through
+        ((0.9, 0.7, 0.5, 0.3, 0.1), np.nan),  # falling
         ((0.5, 0.5, 0.5, 0.5, 0.5), np.nan),
     ],
 )
-def test_undecided_is_where_the_probability_first_rises_through_one_half(figures, value):
-    assert undecided(sweeps(figures))[0] == pytest.approx(value, nan_ok=True)
+def test_undecided_is_the_first_rise_through_one_half(figures, value):
+    assert undecided(sweep_table(figures))[0] == pytest.approx(value, nan_ok=True)
 
 
 @given(st.floats(-1.9, 1.9), st.floats(0.05, 0.2))
-def test_on_a_straight_line_it_is_found_exactly(turning, slope):
-    found = undecided(sweeps(0.5 + slope * (FIVE - turning)))
+def test_undecided_of_a_straight_line_is_exact(turning, slope):
+    found = undecided(sweep_table(0.5 + slope * (FIVE - turning)))
     assert found[0] == pytest.approx(turning, abs=1e-9)
 
 
-def test_every_face_has_its_own_and_no_face_has_none():
-    found = undecided(sweeps(0.5 + 0.1 * (FIVE - 0.5), 0.5 + 0.1 * (FIVE + 1), [0.9] * 5))
+def test_undecided_is_computed_per_face():
+    found = undecided(sweep_table(0.5 + 0.1 * (FIVE - 0.5), 0.5 + 0.1 * (FIVE + 1), [0.9] * 5))
     np.testing.assert_allclose(found, [0.5, -1, np.nan])
-    assert undecided(sweeps()).shape == (0,)
+    assert undecided(sweep_table()).shape == (0,)
 
 
-# Figures along the sweep
+# Figures along a sweep
 
 
-def test_between_steps_figures_are_interpolated_and_beyond_the_ends_there_are_none():
-    table = sweeps((0.0, 1.0), (1.0, 3.0), values=(-0.5, 0.5))
+def test_at_interpolates_between_steps_and_is_nan_beyond():
+    table = sweep_table((0.0, 1.0), (1.0, 3.0), values=(-0.5, 0.5))
     np.testing.assert_allclose(at(table, 0.25), [0.75, 2.5])
     assert np.isnan(at(table, 1.0)).all()
     assert np.isnan(rise(table))
@@ -58,9 +59,7 @@ def test_between_steps_figures_are_interpolated_and_beyond_the_ends_there_are_no
     assert np.isnan(rise(table.iloc[:0]))
 
 
-def test_spearman_agrees_with_scipy_and_is_0_for_a_constant():
-    from scipy.stats import spearmanr
-
+def test_spearman_equals_scipy_and_is_0_for_constants():
     figures = np.random.default_rng(0).integers(0, 4, (30, 5)).astype(float)
     figures[0] = 1.0
     found = spearman_per_row(FIVE, figures)
@@ -71,14 +70,14 @@ def test_spearman_agrees_with_scipy_and_is_0_for_a_constant():
     assert spearman_per_row(FIVE, np.empty((0, 5))).shape == (0,)
 
 
-def test_a_sweep_with_a_step_missing_is_left_out():
+def test_wide_omits_incomplete_sweeps():
     rows = pd.DataFrame({"photo": ["a", "a", "b"], "value": [-1.0, 1.0, -1.0], "lightness": [50.0, 60.0, 40.0]})
     table = wide(rows, "lightness")
     assert list(table.index) == ["a"]
     assert table.loc["a"].tolist() == [50, 60]
 
 
-def test_race_is_judged_between_the_two_of_the_pair_alone():
+def test_perceived_race_is_relative_to_the_pair():
     rows = pd.DataFrame({"judge_masculine": [0.3], "judge_race_Black": [0.1], "judge_race_White": [0.3]})
     race = ATTRIBUTES["race"]
     assert ATTRIBUTES["gender"].perceived(rows).tolist() == [0.3]
@@ -87,13 +86,13 @@ def test_race_is_judged_between_the_two_of_the_pair_alone():
 
 
 @pytest.mark.parametrize("passed", [True, False])
-def test_what_has_no_figure_is_neither_passed_nor_failed(passed):
+def test_line_without_figure_is_neither_passed_nor_failed(passed):
     bound = {"least": 0.4 if passed else 0.6}
     assert line("effect", "gender", 0.5, "share", "", **bound).passed is passed
     assert line("effect", "gender", float("nan"), "share", "", **bound).passed is None
 
 
-def test_a_bound_is_a_least_figure_or_a_largest_size_or_none():
+def test_line_with_an_upper_bound_or_without_bound():
     assert line("seam", "gender", -0.2, "share", "", most=0.1).passed is False
     assert line("seam", "gender", -0.1, "share", "", most=0.1).passed is True
     unbound = line("crossing", "gender", 0.5, "share", "")

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from drawn import RedIsSkin, face_photo, own_values, subject
+from drawn_subjects import RedSkinParser, face_photo, own_values, subject
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -28,8 +28,8 @@ IDENTITY = np.array([[1.0, 0, 0], [0, 1, 0]])
 
 
 @st.composite
-def edits(draw):
-    """A photo, a patch somewhere in it, and levels to add or paste."""
+def random_edits(draw):
+    """A photo, a patch in it, and levels to add or paste."""
     height, width = draw(st.integers(3, 16)), draw(st.integers(3, 16))
     photo = draw(hnp.arrays(np.uint8, (height, width, 3)))
     h, w = draw(st.integers(1, height)), draw(st.integers(1, width))
@@ -40,46 +40,46 @@ def edits(draw):
     return photo, Patch(top, left, mask), levels
 
 
-def outside(photo, patch):
+def outside_mask(photo, patch):
     everywhere = np.ones(photo.shape[:2], dtype=bool)
     everywhere[patch.window] = patch.mask == 0
     return everywhere
 
 
-@given(edits())
-def test_no_change_gives_back_the_photos_own_bytes(edit):
+@given(random_edits())
+def test_zero_change_gives_identical_pixels(edit):
     photo, patch, levels = edit
     made = add_change(photo, patch, np.zeros_like(levels))
     assert made.pixels.tobytes() == photo.tobytes()
     assert made.clipped_share == 0
 
 
-@given(edits(), st.sampled_from([add_change, paste]))
-def test_pixels_outside_the_mask_are_identical_whatever_is_put_inside(edit, put):
+@given(random_edits(), st.sampled_from([add_change, paste]))
+def test_pixels_outside_the_mask_are_unchanged(edit, put):
     photo, patch, levels = edit
     before = photo.copy()
     made = put(photo, patch, levels)
-    away = outside(photo, patch)
+    away = outside_mask(photo, patch)
     np.testing.assert_array_equal(made.pixels[away], photo[away])
     assert background_kept(photo, made.pixels, patch) == 1.0
     np.testing.assert_array_equal(photo, before)
 
 
-@given(edits())
-def test_where_the_mask_is_full_a_pasted_face_replaces_the_photo(edit):
+@given(random_edits())
+def test_pasted_face_replaces_the_photo_inside_a_full_mask(edit):
     photo, patch, levels = edit
     full = Patch(patch.top, patch.left, np.ones_like(patch.mask))
     made = paste(photo, full, levels)
     np.testing.assert_array_equal(made.pixels[full.window], np.rint(levels).clip(0, 255).astype(np.uint8))
 
 
-def test_a_change_is_added_by_the_share_of_the_mask():
+def test_change_is_weighted_by_the_mask():
     photo = np.full((1, 3, 3), 100, dtype=np.uint8)
     patch = Patch(0, 0, np.array([[0, 0.5, 1]], dtype=np.float32))
     assert add_change(photo, patch, np.full((1, 3, 3), 20, np.float32)).pixels[0, :, 0].tolist() == [100, 110, 120]
 
 
-def test_clipped_pixels_are_counted_as_a_share_of_the_mask():
+def test_clipped_share_is_relative_to_the_mask():
     photo = np.array([[[250] * 3, [250] * 3, [100] * 3, [5] * 3, [250] * 3]], dtype=np.uint8)
     patch = Patch(0, 0, np.array([[1, 1, 1, 1, 0]], dtype=np.float32))
     change = np.array([10, 3, 10, -10, 10], dtype=np.float32)[None, :, None].repeat(3, axis=2)
@@ -94,7 +94,7 @@ def test_reaching_white_exactly_is_not_clipping():
     assert add_change(photo, patch, np.full((2, 2, 3), 5, np.float32)).clipped_share == 0
 
 
-# The mask's soft edge
+# Feathering
 
 
 memberships = hnp.arrays(
@@ -103,7 +103,7 @@ memberships = hnp.arrays(
 
 
 @given(memberships, st.floats(0, 12))
-def test_feathering_neither_grows_nor_shrinks_the_region(membership, pixels):
+def test_feathering_keeps_the_region(membership, pixels):
     mask = feather(membership, pixels=pixels)
     assert mask.dtype == np.float32
     assert ((mask >= 0) & (mask <= 1)).all()
@@ -111,7 +111,7 @@ def test_feathering_neither_grows_nor_shrinks_the_region(membership, pixels):
 
 
 @pytest.mark.parametrize("pixels", [1, 3, 8])
-def test_a_feathered_mask_rises_from_the_edge_to_1_deep_inside(pixels):
+def test_feathered_mask_rises_from_the_edge_to_1(pixels):
     membership = np.zeros((60, 60), dtype=np.float32)
     membership[10:50, 10:50] = 1
     mask = feather(membership, pixels=pixels)
@@ -121,16 +121,16 @@ def test_a_feathered_mask_rises_from_the_edge_to_1_deep_inside(pixels):
     assert across[0] < 1 or pixels == 1
 
 
-def test_without_feather_the_mask_is_the_region():
+def test_mask_without_feather_is_the_region():
     membership = np.array([[0.2, 0.49, 0.5, 1.0]], dtype=np.float32)
     assert feather(membership, pixels=0).tolist() == [[0, 0, 1, 1]]
 
 
-def test_the_photos_edge_is_an_edge_of_the_region():
+def test_border_of_the_photo_is_feathered():
     assert feather(np.ones((30, 30), np.float32), pixels=5)[0, 15] < 0.5
 
 
-# From the crop to the photo
+# From crop to photo
 
 
 def region(side=32, rows=slice(8, 20), columns=slice(12, 28)):
@@ -139,7 +139,7 @@ def region(side=32, rows=slice(8, 20), columns=slice(12, 28)):
     return membership
 
 
-def placed(patch, shape):
+def mask_in_photo(patch, shape):
     whole = np.zeros(shape, dtype=np.float32)
     if patch is not None:
         whole[patch.window] = patch.mask
@@ -147,10 +147,10 @@ def placed(patch, shape):
 
 
 @given(scale=st.sampled_from([1.0, 2.0, 3.5]), left=st.integers(-90, 140), top=st.integers(-90, 140))
-def test_a_region_lands_where_the_transform_takes_it_even_partly_outside(scale, left, top):
+def test_locate_transforms_a_region_even_partly_outside_the_photo(scale, left, top):
     shape = (120, 100)
     to_photo = np.array([[scale, 0, left], [0, scale, top]], dtype=np.float64)
-    found = placed(locate(region(), to_photo=to_photo, shape=shape), shape)
+    found = mask_in_photo(locate(region(), to_photo=to_photo, shape=shape), shape)
     rows, columns = np.mgrid[: shape[0], : shape[1]]
     x, y = (columns - left) / scale, (rows - top) / scale
     deep = (x >= 12) & (x <= 27) & (y >= 8) & (y <= 19)
@@ -159,29 +159,29 @@ def test_a_region_lands_where_the_transform_takes_it_even_partly_outside(scale, 
     np.testing.assert_allclose(found[away], 0, atol=1e-5)
 
 
-def test_the_window_is_the_smallest_that_holds_the_region():
+def test_window_is_the_bounding_box_of_the_region():
     patch = locate(region(), to_photo=IDENTITY, shape=(50, 50))
     assert (patch.top, patch.left, patch.mask.shape) == (8, 12, (12, 16))
 
 
-def test_a_region_that_fills_the_crop_is_not_cut_at_its_corner():
-    # A crop's pixel reaches half a pixel to each side of its centre: here two photo pixels.
+def test_region_that_fills_the_crop_is_not_cut_off():
+    # A crop's pixel extends two photo pixels to each side of its centre.
     to_photo = np.array([[4.0, 0, 10], [0, 4.0, 10]])
-    found = placed(locate(np.ones((8, 8), np.float32), to_photo=to_photo, shape=(60, 60)), (60, 60))
+    found = mask_in_photo(locate(np.ones((8, 8), np.float32), to_photo=to_photo, shape=(60, 60)), (60, 60))
     assert (np.flatnonzero(found[24] >= 0.5) == range(8, 41)).all()
 
 
 @pytest.mark.parametrize("shift", [(200, 0), (0, 200), (-80, 0), (0, -80)])
-def test_a_region_outside_the_photo_is_no_patch(shift):
+def test_region_outside_the_photo_has_no_patch(shift):
     to_photo = IDENTITY + np.array([[0, 0, shift[0]], [0, 0, shift[1]]])
     assert locate(region(), to_photo=to_photo, shape=(60, 60)) is None
 
 
-def test_an_empty_region_is_no_patch():
+def test_empty_region_has_no_patch():
     assert locate(np.zeros((32, 32), np.float32), to_photo=IDENTITY, shape=(60, 60)) is None
 
 
-def test_beyond_the_crop_its_edge_is_repeated():
+def test_warp_replicates_the_border_of_the_crop():
     crop = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
     wide = warp_into(crop, to_photo=IDENTITY, window=(-1, -2, 4, 6))
     assert wide.shape == (4, 6, 3)
@@ -192,7 +192,7 @@ def test_beyond_the_crop_its_edge_is_repeated():
 # Grey photos, lightness, background
 
 
-def test_a_grey_photo_is_known_and_a_faint_colour_is_not_grey():
+def test_is_grey_detects_faint_colours():
     grey = np.full((3, 3, 3), 90, dtype=np.uint8)
     tinted = grey.copy()
     tinted[1, 1, 2] += 3
@@ -201,13 +201,13 @@ def test_a_grey_photo_is_known_and_a_faint_colour_is_not_grey():
 
 
 @given(hnp.arrays(np.float32, (2, 3, 3), elements=st.floats(-200, 200, width=32)))
-def test_a_change_without_colour_has_the_same_luma_in_every_channel(change):
+def test_change_without_colour_has_equal_channels_and_the_same_luma(change):
     plain = without_colour(change)
     assert (plain == plain[..., :1]).all()
     np.testing.assert_allclose(plain[..., 0], change @ [0.299, 0.587, 0.114], atol=1e-3)
 
 
-def test_lightness_runs_from_black_0_to_white_100_and_is_weighted_by_the_mask():
+def test_mean_lightness_is_weighted_by_the_mask():
     pixels = np.array([[[0, 0, 0], [255, 255, 255]]], dtype=np.uint8)
     assert mean_lightness(pixels, np.array([[1, 0]], np.float32)) == pytest.approx(0, abs=0.1)
     assert mean_lightness(pixels, np.array([[0, 1]], np.float32)) == pytest.approx(100, abs=0.1)
@@ -215,10 +215,10 @@ def test_lightness_runs_from_black_0_to_white_100_and_is_weighted_by_the_mask():
     assert mean_lightness(np.full((1, 1, 3), 119, np.uint8), np.ones((1, 1), np.float32)) == pytest.approx(50, abs=0.5)
 
 
-@given(edits(), st.data())
-def test_one_altered_pixel_outside_the_mask_is_noticed(edit, data):
+@given(random_edits(), st.data())
+def test_background_kept_detects_one_changed_pixel(edit, data):
     photo, patch, levels = edit
-    away = np.argwhere(outside(photo, patch))
+    away = np.argwhere(outside_mask(photo, patch))
     if not len(away):
         return
     row, column = away[data.draw(st.integers(0, len(away) - 1))]
@@ -227,50 +227,46 @@ def test_one_altered_pixel_outside_the_mask_is_noticed(edit, data):
     assert background_kept(photo, version, patch) == pytest.approx(1 - 1 / len(away))
 
 
-# Where the face may change
+# Patches of faces
 
 
 def crop_of(face):
     return unit_batch([aligned_crop(face.pixels, face.landmarks, size=CROP)])[0]
 
 
-def disc_of(patch, shape):
-    whole = np.zeros(shape)
-    whole[patch.window] = patch.mask
-    return whole
-
-
 @pytest.mark.parametrize("drawing", [{}, {"centre": (50, 60), "radius": 22}, {"centre": (100, 25), "radius": 32}])
-def test_the_patch_is_the_region_in_the_photo(drawing):
+def test_patch_is_the_parsed_region(drawing):
     _, _, disc = face_photo(**drawing)
-    (patch,) = patches_of(RedIsSkin(), [subject(**drawing)], region=("skin",), feather_share=0)
-    found = disc_of(patch, disc.shape) > 0
+    (patch,) = patches_of(RedSkinParser(), [subject(**drawing)], region=("skin",), feather_share=0)
+    found = mask_in_photo(patch, disc.shape) > 0
     assert (found & disc).sum() / (found | disc).sum() > 0.93
 
 
-def test_a_feathered_patch_stays_inside_and_is_softer():
-    hard, soft = (patches_of(RedIsSkin(), [subject()], region=("skin",), feather_share=share)[0] for share in (0, 0.05))
-    hard, soft = disc_of(hard, (160, 160)), disc_of(soft, (160, 160))
+def test_feathered_patch_stays_inside_the_region():
+    hard, soft = (
+        patches_of(RedSkinParser(), [subject()], region=("skin",), feather_share=share)[0] for share in (0, 0.05)
+    )
+    hard, soft = mask_in_photo(hard, (160, 160)), mask_in_photo(soft, (160, 160))
     assert ((soft > 0) <= (hard > 0)).all()
     assert set(np.unique(hard)) == {0, 1}
     assert 0.3 < soft.sum() / hard.sum() < 0.95
 
 
-def test_a_face_without_the_region_has_no_patch():
+def test_face_without_the_region_has_no_patch():
     nothing = Subject("x", np.zeros((160, 160, 3), np.uint8), face_photo()[1], own_values())
-    patches = patches_of(RedIsSkin(), [subject(), nothing], region=("skin",), feather_share=0.02)
+    patches = patches_of(RedSkinParser(), [subject(), nothing], region=("skin",), feather_share=0.02)
     assert [patch is None for patch in patches] == [False, True]
-    assert patches_of(RedIsSkin(), [subject()], region=("hair",), feather_share=0.02) == [None]
+    assert patches_of(RedSkinParser(), [subject()], region=("hair",), feather_share=0.02) == [None]
 
 
-def test_what_the_decoder_does_not_see_is_left_out_where_a_face_is_pasted():
-    # A photo that is red all over: the region goes on beyond the crop.
+def test_patch_within_the_crop_excludes_pixels_outside_it():
+    # In a photo that is all red, the region extends beyond the crop.
     pixels, landmarks, _ = face_photo(side=300, centre=(150, 150), radius=300)
     everywhere = Subject("x", pixels, landmarks / 4 + 112, own_values())
     shapes = []
     for within in (False, True):
-        (patch,) = patches_of(RedIsSkin(), [everywhere], region=("skin",), feather_share=0, within_crop=within)
-        corners = np.argwhere(disc_of(patch, (300, 300)) > 0)[:, ::-1]
+        (patch,) = patches_of(RedSkinParser(), [everywhere], region=("skin",), feather_share=0, within_crop=within)
+        corners = np.argwhere(mask_in_photo(patch, (300, 300)) > 0)[:, ::-1]
         places = corners @ everywhere.to_crop[:, :2].T + everywhere.to_crop[:, 2]
         shapes.append((places.min(), places.max()))
     assert shapes[0][0] < -5
@@ -279,24 +275,23 @@ def test_what_the_decoder_does_not_see_is_left_out_where_a_face_is_pasted():
     assert shapes[1][1] <= CROP
 
 
-def test_an_image_of_the_crop_lies_over_the_patch_as_the_crop_does():
+def test_to_patch_inverts_the_crop():
     face = subject()
-    (patch,) = patches_of(RedIsSkin(), [face], region=("skin",), feather_share=0)
+    (patch,) = patches_of(RedSkinParser(), [face], region=("skin",), feather_share=0)
     crop = (crop_of(face).permute(1, 2, 0).numpy() + 1) * 127.5
     over = to_patch(crop.astype(np.float32), face, patch)
     assert over.shape == (*patch.mask.shape, 3)
     inside = patch.mask > 0
     difference = np.abs(over - face.pixels[patch.window])[inside]
-    assert difference.mean() < 8  # the drawing is noisy, and the way there and back softens noise
+    assert difference.mean() < 8  # resampling softens the noise
 
 
-def test_the_mask_of_a_crop_is_the_patch_seen_from_it():
+def test_crop_mask_is_the_patch_in_crop_coordinates():
     face = subject()
-    (patch,) = patches_of(RedIsSkin(), [face], region=("skin",), feather_share=0)
+    (patch,) = patches_of(RedSkinParser(), [face], region=("skin",), feather_share=0)
     mask = crop_mask(face, patch)
     assert mask.shape == (CROP, CROP)
     assert 0 <= mask.min() <= mask.max() <= 1
     crop = crop_of(face).numpy()
     red = crop[0] - crop[1] > 0.5
-    # The noise of the drawing blurs its outline a little.
     assert ((mask > 0.5) & red).sum() / ((mask > 0.5) | red).sum() > 0.93

@@ -1,4 +1,4 @@
-"""Soft edges from the photo's own colours, on drawn skin, hair and collars."""
+"""Matting of mask edges by the photo's colours."""
 
 import cv2
 import numpy as np
@@ -9,7 +9,7 @@ SKIN, HAIR, COLLAR = (215, 165, 140), (70, 60, 55), (240, 245, 250)
 
 
 def face_under_hair(edge: int = 60, *, side: int = 120) -> tuple[np.ndarray, np.ndarray]:
-    """Skin below row ``edge``, hair above it with every fourth column half covered, and a parser that is 5 rows off."""
+    """Skin below row ``edge``, hair above with every fourth column half covered, and a parsed region 5 rows off."""
     pixels = np.empty((side, side, 3), dtype=np.uint8)
     pixels[:edge], pixels[edge:] = HAIR, SKIN
     pixels[edge - 8 : edge, ::4] = np.add(SKIN, HAIR) // 2
@@ -18,29 +18,29 @@ def face_under_hair(edge: int = 60, *, side: int = 120) -> tuple[np.ndarray, np.
     return pixels, cv2.GaussianBlur(parsed, (0, 0), 3)
 
 
-def test_the_edge_lies_where_the_photo_has_it_not_where_the_parser_saw_it() -> None:
+def test_edge_follows_the_photo_rather_than_the_parser() -> None:
     pixels, parsed = face_under_hair()
     mask = matted(parsed, pixels, reach=5).mask
-    assert mask[62, 30:90].min() > 0.9, "a strip of skin that the parser took for hair is skin"
+    assert mask[62, 30:90].min() > 0.9, "skin that was parsed as hair"
     assert mask[50, 30:90].max() < 0.1
     assert mask[100].min() == 1
     assert mask[10].max() == 0
 
 
-def test_what_is_half_covered_counts_half() -> None:
+def test_half_covered_pixels_have_half_weight() -> None:
     pixels, parsed = face_under_hair()
     mask = matted(parsed, pixels, reach=5).mask
     assert abs(float(mask[57, 40:80:4].mean()) - 0.5) < 0.12
     assert mask[57, 42:80:4].max() < 0.1
 
 
-def test_a_colour_of_neither_side_is_left_to_the_parser() -> None:
+def test_colour_of_neither_side_follows_the_parser() -> None:
     pixels, parsed = face_under_hair()
     pixels[50:58, 40:80] = COLLAR
     assert matted(parsed, pixels, reach=5).mask[54, 44:76].max() < 0.3
 
 
-def test_teeth_and_red_lips_are_unlike_skin_and_shaded_skin_is_not() -> None:
+def test_unlike_finds_teeth_and_lips_but_not_shaded_skin() -> None:
     pixels = np.empty((40, 160, 3), dtype=np.uint8)
     for place, colour in enumerate((SKIN, np.multiply(SKIN, 0.75), (235, 230, 220), (170, 60, 70))):
         pixels[:, 40 * place : 40 * place + 40] = colour

@@ -1,4 +1,4 @@
-"""Measures of an editor on pictures and values for which the figure is known."""
+"""Measures of an editor, on images and values with known results."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from pipeline.counterfactuals import measures
 
 
-def test_measures_tell_spot_from_tone_and_one_side_from_both():
+def test_measures_distinguish_a_spot_from_a_uniform_change():
     photos = np.full((3, 64, 64, 3), 120, np.uint8)
     masks = np.ones((3, 64, 64))
     even, spot = photos.copy(), photos.copy()
@@ -21,7 +21,7 @@ def test_measures_tell_spot_from_tone_and_one_side_from_both():
     assert measures.asymmetry(in_spot, masks).min() > 1.5
 
 
-def test_falls_dead_faces_and_auc():
+def test_falling_share_dead_faces_auc_and_group_effects():
     rising = np.linspace(0.1, 0.9, 5)[None]
     falling = np.array([[0.1, 0.5, 0.45, 0.6, 0.9]])
     still = np.full((1, 5), 0.3)
@@ -32,19 +32,18 @@ def test_falls_dead_faces_and_auc():
     assert measures.auc(scores, positive) == 1
     low, high = measures.auc_interval(scores, positive, np.array([0, 1, 0, 1]), draws=50)
     assert (low, high) == (1, 1)
-    moved = measures.years_moved(np.array([30.0, 40]), np.array([32.0, 38]))
-    assert (moved.mean, moved.most) == (0, 2)
+    changes = measures.years_moved(np.array([30.0, 40]), np.array([32.0, 38]))
+    assert (changes.mean, changes.most) == (0, 2)
     effects = measures.group_effects(np.zeros(3), np.ones(3), np.array(["a", "a", "b"]), least=2)
     assert effects == {"a": 1.0}
 
 
-def test_the_shift_gap_is_what_face_and_neck_do_not_share():
-    pictures = np.full((1, 20, 20, 3), 120, np.uint8)
+def test_shift_gap_is_the_difference_between_face_and_neck():
+    images = np.full((1, 20, 20, 3), 120, np.uint8)
     masks = np.ones((1, 20, 20))
-    before = measures.median_colours(pictures, masks)
-    lighter = measures.median_colours(pictures + 40, masks)
+    before = measures.median_colours(images, masks)
+    lighter = measures.median_colours(images + 40, masks)
     assert measures.shift_gap((before, before), (lighter, lighter)) == pytest.approx(0)
-    assert measures.shift_gap((before, before), (lighter, before)) == pytest.approx(
-        lighter[0, 0] - before[0, 0], rel=0.01
-    )
-    assert np.isnan(measures.median_colours(pictures, 0 * masks)).all()
+    gap = measures.shift_gap((before, before), (lighter, before))
+    assert gap == pytest.approx(lighter[0, 0] - before[0, 0], rel=0.01)
+    assert np.isnan(measures.median_colours(images, 0 * masks)).all()

@@ -1,4 +1,4 @@
-"""Regions with a face's and its skin's mask, and what is composed in them."""
+"""Regions with masks of face and skin, and composition in them."""
 
 import numpy as np
 import pytest
@@ -18,23 +18,23 @@ def region() -> Region:
     return Region(top=8, left=12, face=face, skin=skin)
 
 
-def test_outside_both_masks_nothing_changes(photo: np.ndarray) -> None:
+def test_pixels_outside_both_masks_are_unchanged(photo: np.ndarray) -> None:
     random = np.random.default_rng(1)
-    here = region()
+    face_region = region()
     made = compose(
         photo,
-        here,
+        face_region,
         colour=random.normal(0, 60, (10, 10, 3)).astype(np.float32),
         displacement=random.normal(0, 3, (10, 10, 2)).astype(np.float32),
-        tone=(here.skin[..., None] * random.normal(0, 40, (20, 20, 3))).astype(np.float32),
+        tone=(face_region.skin[..., None] * random.normal(0, 40, (20, 20, 3))).astype(np.float32),
     )
     outside = np.ones(photo.shape[:2], dtype=bool)
-    outside[here.window] = here.mask == 0
+    outside[face_region.window] = face_region.mask == 0
     assert (made.pixels[outside] == photo[outside]).all()
     assert (made.pixels[~outside] != photo[~outside]).any()
 
 
-def test_no_change_gives_the_photo(photo: np.ndarray) -> None:
+def test_zero_change_gives_the_photo(photo: np.ndarray) -> None:
     nothing = np.zeros((20, 20, 3), np.float32)
     still = nothing[:10, :10]
     made = compose(photo, region(), colour=still, displacement=still[..., :2], tone=nothing)
@@ -42,14 +42,14 @@ def test_no_change_gives_the_photo(photo: np.ndarray) -> None:
     assert made.clipped_share == 0
 
 
-def test_a_displacement_moves_content(photo: np.ndarray) -> None:
-    move = np.zeros((10, 10, 2), np.float32)
-    move[..., 0] = 1
-    made = compose(photo, region(), colour=np.zeros((10, 10, 3), np.float32), displacement=move)
+def test_displacement_moves_content(photo: np.ndarray) -> None:
+    displacement = np.zeros((10, 10, 2), np.float32)
+    displacement[..., 0] = 1
+    made = compose(photo, region(), colour=np.zeros((10, 10, 3), np.float32), displacement=displacement)
     np.testing.assert_array_equal(made.pixels[16:20, 19:23], photo[16:20, 20:24])
 
 
-def test_regions_are_merged() -> None:
+def test_merged_region_covers_face_and_skin() -> None:
     face = Patch(10, 10, np.ones((4, 4), np.float32))
     skin = Patch(12, 8, np.full((6, 5), 0.5, np.float32))
     found = merged_region(face, skin)
@@ -60,13 +60,13 @@ def test_regions_are_merged() -> None:
     assert merged_region(None, None) is None
 
 
-def test_displacements_turn_with_the_crop() -> None:
-    turned = np.array([[0.0, -2.0, 5.0], [2.0, 0.0, 7.0]])
-    moved = to_photo_displacement(np.array([[0.1, 0.0]], np.float32), to_photo=turned, size=128)
-    np.testing.assert_allclose(moved, [[0, 25.6]], atol=1e-4)
+def test_displacements_rotate_with_the_crop() -> None:
+    rotated = np.array([[0.0, -2.0, 5.0], [2.0, 0.0, 7.0]])
+    displacement = to_photo_displacement(np.array([[0.1, 0.0]], np.float32), to_photo=rotated, size=128)
+    np.testing.assert_allclose(displacement, [[0, 25.6]], atol=1e-4)
 
 
-def test_the_inner_mask_is_zero_at_the_rim_and_whole_inside() -> None:
+def test_inner_mask_is_low_at_the_rim_and_1_inside() -> None:
     mask = np.zeros((40, 40), np.float32)
     mask[5:35, 5:35] = 1
     inner = inner_mask(mask, rim=6)

@@ -1,16 +1,9 @@
-"""The tables next to the validity card: photos that fail by themselves, and curves along the value."""
+"""Failing photos, and curves of effect and lightness."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from version_rows import (
-    FIVE,
-    PERFECT,
-    groups_of,
-    masculine,
-    versions,
-    white_share,
-)
+from version_rows import FIVE, PERFECT, groups_of, masculine, versions, white_share
 
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.config.options import ValidityOptions
@@ -23,7 +16,7 @@ from pipeline.counterfactuals.validity import (
     photo_failures,
 )
 
-# Photos that fail by themselves
+# Failing photos
 
 
 def failures_of(table, **goals):
@@ -40,7 +33,7 @@ def failures_of(table, **goals):
         ("identity", {"identity": lambda photo, value: 0.4 if (photo, value) == (3, -1) else 0.9}, 0.4),
     ],
 )
-def test_the_photo_that_misses_a_check_is_named_with_its_worst_figure(check, columns, figure):
+def test_failing_photo_is_listed_with_its_worst_figure(check, columns, figure):
     failures = failures_of(versions(**({"judge_masculine": masculine(0.2)} | columns)))
     assert set(failures.index) == {"p3"}
     row = failures[failures["check"] == check].loc["p3"]
@@ -49,19 +42,19 @@ def test_the_photo_that_misses_a_check_is_named_with_its_worst_figure(check, col
     assert np.isfinite(row["threshold"])
 
 
-def test_without_failures_the_list_is_empty_but_has_its_columns():
+def test_failures_may_be_empty():
     found = photo_failures(versions(judge_masculine=masculine(0.2)), swept=ATTRIBUTES)
     assert found.empty
     assert list(found.columns) == FAILURE_COLUMNS
 
 
-def test_what_was_not_measured_in_a_photo_is_no_failure_of_it():
+def test_unmeasured_figures_are_not_failures():
     empty = dict.fromkeys(PERFECT, np.nan)
     assert failures_of(versions(**empty)).empty
     assert failures_of(versions(judge_masculine=masculine(0.2), identity=np.nan)).empty
 
 
-def test_placebos_are_no_failures_and_race_is_looked_at_by_itself():
+def test_failures_exclude_placebos_and_include_race():
     real = versions(attribute="race", **white_share(0.2))
     placebo = versions(attribute="race", arm="random", clipped_share=0.5)
     assert failures_of(pd.concat([real, placebo])).empty
@@ -70,21 +63,19 @@ def test_placebos_are_no_failures_and_race_is_looked_at_by_itself():
     assert list(wrong["check"]) == ["monotone"] * 2 + ["dead"] * 2
 
 
-# The curve
+# Curves
 
 
-def test_the_curve_is_the_mean_with_its_middle_eighty_percent():
-    curve = effectiveness_curve(
-        versions(photos=11, judge_masculine=lambda photo, value: 0.5 + 0.1 * value + (photo - 5) / 100),
-        swept=ATTRIBUTES,
-    )
+def test_effectiveness_curve_has_the_mean_and_the_central_80_percent():
+    table = versions(photos=11, judge_masculine=lambda photo, value: 0.5 + 0.1 * value + (photo - 5) / 100)
+    curve = effectiveness_curve(table, swept=ATTRIBUTES)
     np.testing.assert_allclose(curve["value"], FIVE)
     np.testing.assert_allclose(curve["mean"], 0.5 + 0.1 * FIVE)
     np.testing.assert_allclose(curve["mean"] - curve["low"], 0.04)
     np.testing.assert_allclose(curve["high"] - curve["mean"], 0.04)
 
 
-def test_every_arm_has_its_own_curve():
+def test_arms_have_separate_curves():
     table = pd.concat([versions(judge_masculine=masculine(0.2)), versions(arm="random")])
     curve = effectiveness_curve(table, swept=ATTRIBUTES)
     assert list(curve.columns) == CURVE_COLUMNS
@@ -93,15 +84,15 @@ def test_every_arm_has_its_own_curve():
     np.testing.assert_allclose(means["random"], 0.5)
 
 
-def test_a_curve_that_was_not_measured_has_no_figures():
+def test_unmeasured_curve_is_nan():
     curve = effectiveness_curve(versions(judge_masculine=np.nan), swept=ATTRIBUTES)
     assert len(curve) == 5
     assert curve[["mean", "low", "high"]].isna().all(axis=None)
 
 
-def test_lightness_is_reported_along_a_for_every_source_group_against_the_middle():
+def test_lightness_curve_is_relative_to_the_centre_per_group():
     table = versions(photos=5, lightness=lambda photo, value: 50 + photo + (3 if photo % 2 else -1) * value)
-    curve = lightness_curve(table, groups=groups_of(4))  # the fifth photo's group is not known
+    curve = lightness_curve(table, groups=groups_of(4))  # the group of the fifth photo is unknown
     assert list(curve.columns) == LIGHTNESS_COLUMNS
     slopes = {"group 0": -1, "group 1": 3, "unknown": -1}
     photos = {"group 0": 2, "group 1": 2, "unknown": 1}
@@ -112,7 +103,7 @@ def test_lightness_is_reported_along_a_for_every_source_group_against_the_middle
         assert set(rows["arm"]) == {EDIT_ARM}
 
 
-def test_lightness_of_placebos_has_lines_of_its_own_and_of_unmeasured_sweeps_none():
+def test_lightness_curves_of_placebos_and_unmeasured_sweeps():
     both = pd.concat([versions(lightness=lambda photo, value: 60 + value), versions(arm="colour")])
     curve = lightness_curve(both, groups={})
     assert curve.groupby("arm")["change"].max().to_dict() == {"colour": 0, EDIT_ARM: 2}

@@ -1,4 +1,4 @@
-"""Rows of the counterfactuals table for which every figure of the validity card is known."""
+"""Tables of versions for which the figures of the validity card are known."""
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,12 @@ PERFECT = {
 
 
 def read_back(frame):
-    """A frame as it is read from the CSV that it is written to."""
+    """The frame after a round trip through CSV."""
     return frame_from_csv(frame_to_csv(frame), column_types(frame))
 
 
 def versions(*, photos=20, values=FIVE, attribute="gender", arm=EDIT_ARM, **columns):
-    """The table of a sweep; a column is a number or a function of photo number and value."""
+    """The versions of a sweep; a column is a number or a function of photo number and value."""
     rows = []
     for photo in range(photos):
         for step, value in enumerate(values, start=1):

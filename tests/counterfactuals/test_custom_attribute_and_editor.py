@@ -1,4 +1,4 @@
-"""A new attribute is one row of the table; a new editor is one class that keeps the contract."""
+"""A new attribute, which is one record, and a new editor, which is one class."""
 
 from dataclasses import dataclass, replace
 
@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from drawn import faceless, make, own_values, subject
+from drawn_subjects import faceless_subject, make, own_values, subject
 from PIL import Image
 
 from models.alignment import aligned_crop
@@ -37,10 +37,10 @@ def grin(monkeypatch):
     return SweepOptions(attributes=("grin",), region=("skin",), placebos=())
 
 
-def test_a_row_of_the_table_is_all_that_a_sweep_needs(grin, tmp_path):
+def test_new_attribute_needs_only_its_record(grin, tmp_path):
     options = grin.model_copy(update={"placebos": ("random", "colour")})
     face = subject("a.jpg", own=own_values(smiling=0.0))
-    rows = make([face, faceless()], tmp_path, options)
+    rows = make([face, faceless_subject()], tmp_path, options)
     assert {(row["attribute"], row["arm"]) for row in rows} == {("grin", arm) for arm in options.arms}
     made = [row for row in rows if row["status"] == "ok"]
     assert [row["value"] for row in made if row["arm"] == EDIT_ARM] == [-2.0, 0.0, 2.0]
@@ -59,16 +59,16 @@ def test_a_row_of_the_table_is_all_that_a_sweep_needs(grin, tmp_path):
 
 
 @dataclass(frozen=True)
-class WholeImages:
-    """Versions that others made: the photo, darker or lighter all over."""
+class BrightnessEditor:
+    """An editor that makes the whole photo darker or lighter."""
 
     def read(self, subjects, near=None):
         crops = unit_batch([aligned_crop(face.pixels, face.landmarks, size=CROP) for face in subjects])
-        return Batch(tuple(subjects), crops, crops)
+        return BrightnessBatch(tuple(subjects), crops, crops)
 
 
 @dataclass(frozen=True)
-class Batch:
+class BrightnessBatch:
     subjects: tuple
     crops: torch.Tensor
     null: torch.Tensor
@@ -88,10 +88,10 @@ class Batch:
         return PhotoEdit(attribute.name, EDIT_ARM, values, make)
 
 
-def test_versions_that_an_editor_puts_back_itself_get_the_same_files_checks_and_placebos(grin, tmp_path):
+def test_custom_editor_gets_files_checks_and_placebos(grin, tmp_path):
     options = grin.model_copy(update={"placebos": ("random",)})
     face = subject("a.jpg")
-    rows = make([face], tmp_path, options, editor=WholeImages())
+    rows = make([face], tmp_path, options, editor=BrightnessEditor())
     assert {row["status"] for row in rows} == {"ok"}
     assert {row["arm"] for row in rows} == {EDIT_ARM, "random"}
     assert {row["background_kept"] for row in rows} == {1.0}
@@ -103,7 +103,7 @@ def test_versions_that_an_editor_puts_back_itself_get_the_same_files_checks_and_
     assert len(rows) == options.versions
 
 
-def test_a_toy_category_runs_between_its_two_poles(monkeypatch, tmp_path):
+def test_new_categorical_attribute_is_swept_between_its_poles(monkeypatch, tmp_path):
     controls = ("young", "smiling")
     mood = replace(GRIN, name="mood", poles=controls, categories=controls, inputs=controls, judged=GRIN.judged * 2)
     monkeypatch.setattr(module, "ATTRIBUTES", {**ATTRIBUTES, "mood": mood})

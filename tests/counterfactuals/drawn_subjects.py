@@ -1,4 +1,4 @@
-"""Drawn photos with known faces, and networks small enough to run in a blink."""
+"""Drawn photos with known faces, and small networks for tests of editors."""
 
 import numpy as np
 import torch
@@ -8,9 +8,12 @@ from models.alignment import TEMPLATE
 from models.fader import ATTRIBUTES, Fader, FaderShape
 from models.judge import Judge
 from models.parser import CLASSES
+from models.residual import Prototypes
+from models.tone import load_tone_table
 from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.editors.base import Subject
 from pipeline.counterfactuals.editors.fader import FaderEditor
+from pipeline.counterfactuals.editors.residual import ToneAndFields
 from pipeline.counterfactuals.files import RunLayout
 from pipeline.counterfactuals.make import Networks, make_versions
 
@@ -29,8 +32,8 @@ def tiny_judge(seed=1):
     return Judge(widths=(8, 8, 8, 16)).eval().requires_grad_(False)
 
 
-class RedIsSkin(nn.Module):
-    """A parser that calls red pixels skin, all others background."""
+class RedSkinParser(nn.Module):
+    """A parser for which red pixels are skin and all others background."""
 
     size = 96
 
@@ -42,8 +45,8 @@ class RedIsSkin(nn.Module):
         return logits
 
 
-class Tones(nn.Module):
-    """A recogniser that knows faces by the mean colours of their parts."""
+class ColourRecogniser(nn.Module):
+    """A recogniser whose embedding is the mean colours of a 4 by 4 grid."""
 
     def forward(self, faces):
         return nn.functional.adaptive_avg_pool2d(faces, 4).flatten(1)
@@ -51,20 +54,17 @@ class Tones(nn.Module):
 
 def networks(recogniser=None, editor=None):
     return Networks(
-        editor=editor or FaderEditor(tiny_fader()), parser=RedIsSkin(), judge=tiny_judge(), recogniser=recogniser
+        editor=editor or FaderEditor(tiny_fader()), parser=RedSkinParser(), judge=tiny_judge(), recogniser=recogniser
     )
 
 
 def own_values(**changes):
-    return (
-        dict.fromkeys(ATTRIBUTES, 0.0)
-        | {"gender": 0.5, "race_Black": 1.0, "young": 0.25, "smiling": -0.5, "age": 35.0}
-        | changes
-    )
+    values = {"gender": 0.5, "race_Black": 1.0, "young": 0.25, "smiling": -0.5, "age": 35.0}
+    return dict.fromkeys(ATTRIBUTES, 0.0) | values | changes
 
 
 def face_photo(*, side=160, centre=(80, 84), radius=30, grey=False, seed=0):
-    """A noisy photo with one round red face; its pixels, landmarks and the face's disc."""
+    """A noisy photo with a round red face: pixels, landmarks, and the mask of the face."""
     random = np.random.default_rng(seed)
     rows, columns = np.mgrid[:side, :side]
     disc = np.hypot(columns - centre[0], rows - centre[1]) < radius
@@ -80,8 +80,17 @@ def subject(photo="a/face.jpg", *, own=None, **drawing):
     return Subject(photo=photo, pixels=pixels, landmarks=landmarks, own=own_values() if own is None else own)
 
 
-def faceless(photo="b/none.jpg"):
+def faceless_subject(photo="b/none.jpg"):
     return Subject(photo, np.zeros((160, 160, 3), np.uint8), subject().landmarks, own_values())
+
+
+def residual_editor(options=BOTH, **switches):
+    """The editor of skin tone and fields, with random prototypes."""
+    prototypes, random = Prototypes(), torch.Generator().manual_seed(0)
+    prototypes.luma.normal_(std=0.05, generator=random)
+    prototypes.displacement.normal_(std=0.01, generator=random)
+    parts = prototypes, load_tone_table(), RedSkinParser(), options.region, options.feather, tiny_judge()
+    return ToneAndFields(*parts, **switches)
 
 
 def make(subjects, folder, options=BOTH, *, recogniser=None, identified=(), editor=None):

@@ -3,7 +3,7 @@ from hashlib import sha256
 import cv2
 import numpy as np
 import pytest
-from drawn import BOTH, GENDER, Tones, faceless, make, own_values, subject
+from drawn_subjects import BOTH, GENDER, ColourRecogniser, faceless_subject, make, own_values, subject
 
 from models.attributes import RACES
 from models.detector import FaceDetector
@@ -18,28 +18,31 @@ from pipeline.photos import SAMPLE
 from pipeline.run.tables import COUNTERFACTUALS, to_table
 
 
+def three_subjects():
+    return [subject("a.jpg"), faceless_subject(), subject("c/d.jpg", radius=24, seed=2)]
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    subjects = [subject("a.jpg"), faceless(), subject("c/d.jpg", radius=24, seed=2)]
-    return folder, make(subjects, folder)
+    return folder, make(three_subjects(), folder)
 
 
-def of(rows, photo, attribute):
+def rows_of(rows, photo, attribute):
     return [row for row in rows if (row["photo"], row["attribute"]) == (photo, attribute)]
 
 
 @pytest.mark.parametrize("photo", ["a.jpg", "b/none.jpg", "c/d.jpg"])
 @pytest.mark.parametrize("attribute", ["gender", "race"])
-def test_every_photo_has_a_row_for_each_value_of_each_attribute(made, photo, attribute):
-    rows = of(made[1], photo, attribute)
+def test_every_photo_has_a_row_per_attribute_and_value(run, photo, attribute):
+    rows = rows_of(run[1], photo, attribute)
     assert [row["step"] for row in rows] == list(range(1, BOTH.steps[attribute] + 1))
     assert [row["value"] for row in rows] == list(BOTH.values(attribute))
     assert {row["arm"] for row in rows} == {EDIT_ARM}
 
 
-def test_versions_are_on_disk_as_their_rows_say(made):
-    folder, rows = made
+def test_files_agree_with_their_rows(run):
+    folder, rows = run
     good = [row for row in rows if row["status"] == "ok"]
     assert len(good) == 2 * (5 + 3)
     assert len({row["file"] for row in good}) == len(good)
@@ -51,8 +54,8 @@ def test_versions_are_on_disk_as_their_rows_say(made):
     assert written == {row["file"] for row in good} | masks
 
 
-def test_the_judge_has_seen_every_version(made):
-    for row in made[1]:
+def test_every_version_is_judged(run):
+    for row in run[1]:
         if row["status"] != "ok":
             continue
         races = [row[f"judge_race_{race}"] for race in RACES]
@@ -62,37 +65,37 @@ def test_the_judge_has_seen_every_version(made):
         assert max(abs(row["judge_young"]), abs(row["judge_smiling"])) <= 1
 
 
-def test_versions_are_measured_against_their_photo(made):
+def test_versions_are_measured(run):
     for photo in ("a.jpg", "c/d.jpg"):
-        rows = of(made[1], photo, "gender")
+        rows = rows_of(run[1], photo, "gender")
         assert all(0 <= row["concentration"] <= 1 and 0 <= row["asymmetry"] <= 2 for row in rows)
         assert all(0 < row["skin_l"] < 100 for row in rows)
-        assert not any("neck_gap" in row for row in rows), "these photos show neither neck nor ears"
+        assert not any("neck_gap" in row for row in rows), "the photos show neither neck nor ears"
 
 
-def test_a_face_without_the_region_is_excluded_with_the_reason(made):
-    rows = of(made[1], "b/none.jpg", "gender")
+def test_face_without_the_region_is_excluded(run):
+    rows = rows_of(run[1], "b/none.jpg", "gender")
     assert {(row["status"], row["reason"]) for row in rows} == {("excluded", NO_REGION)}
     assert not any("file" in row for row in rows)
 
 
-def test_the_rows_fit_the_table(made):
-    table = to_table(made[1], COUNTERFACTUALS)
+def test_rows_fit_the_schema(run):
+    table = to_table(run[1], COUNTERFACTUALS)
     assert table.num_rows == 3 * (5 + 3)
     assert set(table["status"].to_pylist()) == {"ok", "excluded"}
 
 
-def test_gender_is_made_alike_with_and_without_race(made, tmp_path):
-    alone = make([subject("a.jpg"), faceless(), subject("c/d.jpg", radius=24, seed=2)], tmp_path, GENDER)
-    assert alone == [row for row in made[1] if row["attribute"] == "gender"]
+def test_attributes_are_independent(run, tmp_path):
+    alone = make(three_subjects(), tmp_path, GENDER)
+    assert alone == [row for row in run[1] if row["attribute"] == "gender"]
 
 
-def test_making_twice_gives_the_same_bytes(made, tmp_path):
-    again = make([subject("a.jpg"), faceless(), subject("c/d.jpg", radius=24, seed=2)], tmp_path)
-    assert [row.get("sha256") for row in again] == [row.get("sha256") for row in made[1]]
+def test_versions_are_reproducible(run, tmp_path):
+    again = make(three_subjects(), tmp_path)
+    assert [row.get("sha256") for row in again] == [row.get("sha256") for row in run[1]]
 
 
-def test_reconstructions_and_jpeg_are_made_too(tmp_path):
+def test_reconstruction_mode_and_jpeg(tmp_path):
     options = GENDER.model_copy(update={"mode": "reconstruction", "image_format": "jpeg"})
     rows = make([subject("a.jpg")], tmp_path, options)
     assert {row["status"] for row in rows} == {"ok"}
@@ -100,47 +103,44 @@ def test_reconstructions_and_jpeg_are_made_too(tmp_path):
     assert all(row["background_kept"] == 1.0 for row in rows)
 
 
-def test_only_faceless_photos_and_no_photos_are_no_trouble(tmp_path):
-    assert {row["status"] for row in make([faceless()], tmp_path)} == {"excluded"}
+def test_photos_without_region_and_empty_input(tmp_path):
+    assert {row["status"] for row in make([faceless_subject()], tmp_path)} == {"excluded"}
     assert make([], tmp_path) == []
 
 
 @pytest.mark.parametrize("arm", [EDIT_ARM, "random"])
-def test_a_sweep_that_failed_has_all_its_rows(arm):
+def test_unmade_sweep_has_a_row_per_value(arm):
     rows = list(unmade("x.jpg", "race", options=BOTH, status="failed", reason="cannot be read", arm=arm))
-    assert [(row["step"], row["value"], row["status"]) for row in rows] == [
-        (1, -2.0, "failed"), (2, 0.0, "failed"), (3, 2.0, "failed"),
-    ]  # fmt: skip
-    assert {(row["photo"], row["attribute"], row["arm"], row["reason"]) for row in rows} == {
-        ("x.jpg", "race", arm, "cannot be read")
-    }
+    assert [(row["step"], row["value"]) for row in rows] == [(1, -2.0), (2, 0.0), (3, 2.0)]
+    fields = ("photo", "attribute", "arm", "status", "reason")
+    assert {tuple(row[name] for name in fields) for row in rows} == {("x.jpg", "race", arm, "failed", "cannot be read")}
     to_table(rows, COUNTERFACTUALS)
 
 
 # The null edit
 
 
-def test_how_far_the_null_edit_is_from_the_photo_is_the_same_for_all_versions_of_a_photo(made):
+def test_null_edit_figures_are_those_of_the_photo(run):
     for photo in ("a.jpg", "c/d.jpg"):
-        facts = {(row["null_psnr"], row["null_ssim"]) for row in made[1] if row["photo"] == photo}
+        facts = {(row["null_psnr"], row["null_ssim"]) for row in run[1] if row["photo"] == photo}
         assert len(facts) == 1
         ((dB, similar),) = facts  # noqa: N806 (the unit is written so)
         assert 0 < dB < 60
         assert -1 <= similar <= 1
-    # Where nothing decoded is pasted, there is nothing to repeat.
-    assert not any("cycles_psnr" in row for row in made[1])
+    # Delta mode pastes nothing decoded, so there are no cycles.
+    assert not any("cycles_psnr" in row for row in run[1])
 
 
-def test_reconstructions_are_repeated_ten_times(tmp_path):
+def test_reconstruction_mode_measures_repeated_null_edits(tmp_path):
     rows = make([subject("a.jpg")], tmp_path, GENDER.model_copy(update={"mode": "reconstruction"}))
     assert len({(row["cycles_psnr"], row["cycles_ssim"]) for row in rows}) == 1
-    # An untrained network is no nearer to the photo the tenth time than the first.
+    # An untrained network does not approach the photo.
     assert rows[0]["cycles_psnr"] <= rows[0]["null_psnr"] + 0.5
     assert -1 <= rows[0]["cycles_ssim"] <= 1
 
 
-def test_in_delta_mode_the_null_edit_is_the_photo_itself(tmp_path):
-    # A value of this sweep is the face's own, so that step changes nothing at all.
+def test_null_edit_in_delta_mode_is_the_photo(tmp_path):
+    # The face's own value is a step of the sweep.
     face = subject("a.jpg", own=own_values(gender=1.0))
     row = make([face], tmp_path, GENDER)[3]
     assert row["value"] == 1.0
@@ -153,10 +153,9 @@ def test_in_delta_mode_the_null_edit_is_the_photo_itself(tmp_path):
 # Identity
 
 
-def test_only_the_chosen_photos_are_shown_to_the_recognition_network(tmp_path):
-    subjects = [subject("a.jpg"), faceless(), subject("c/d.jpg", radius=24, seed=2)]
+def test_identity_is_measured_for_selected_photos_only(tmp_path):
     options = BOTH.model_copy(update={"placebos": ("colour",)})
-    rows = make(subjects, tmp_path, options, recogniser=Tones(), identified=["a.jpg", "b/none.jpg"])
+    rows = make(three_subjects(), tmp_path, options, recogniser=ColourRecogniser(), identified=["a.jpg", "b/none.jpg"])
     assert {row["photo"] for row in rows if "identity" in row} == {"a.jpg"}
     figures = [row["identity"] for row in rows if row["photo"] == "a.jpg"]
     assert len(figures) == options.versions == 5 + 3 + 2 * 3
@@ -166,17 +165,17 @@ def test_only_the_chosen_photos_are_shown_to_the_recognition_network(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["delta", "reconstruction"])
-def test_the_null_edit_is_the_same_person(tmp_path, mode):
+def test_identity_of_the_null_edit_is_one(tmp_path, mode):
     face = subject("a.jpg", own=own_values(gender=1.0))
     options = GENDER.model_copy(update={"mode": mode})
-    rows = make([face], tmp_path, options, recogniser=Tones(), identified=["a.jpg"])
+    rows = make([face], tmp_path, options, recogniser=ColourRecogniser(), identified=["a.jpg"])
     assert rows[3]["value"] == 1.0
     assert rows[3]["identity"] == pytest.approx(1, abs=2e-3)
     assert rows[0]["identity"] < rows[3]["identity"]
 
 
-@pytest.mark.parametrize(("recogniser", "identified"), [(None, ["a.jpg"]), (Tones(), [])])
-def test_without_a_recognition_network_identity_is_not_measured_and_no_pass(tmp_path, recogniser, identified):
+@pytest.mark.parametrize(("recogniser", "identified"), [(None, ["a.jpg"]), (ColourRecogniser(), [])])
+def test_unmeasured_identity_is_not_a_pass(tmp_path, recogniser, identified):
     rows = make([subject("a.jpg")], tmp_path, GENDER, recogniser=recogniser, identified=identified)
     assert not any("identity" in row for row in rows)
     versions = to_table(rows, COUNTERFACTUALS).to_pandas()
@@ -186,17 +185,17 @@ def test_without_a_recognition_network_identity_is_not_measured_and_no_pass(tmp_
 
 
 @pytest.mark.parametrize("editor", ["fader", "residual"])
-def test_half_precision_moves_pixels_by_no_more_than_a_level(tmp_path, monkeypatch, editor):
+def test_half_precision_changes_pixels_by_at_most_one_level(tmp_path, monkeypatch, editor):
     options = SweepOptions(attributes=("race",), steps={"race": 3}, editor=editor)
     photo = cv2.cvtColor(cv2.imread(str(min(SAMPLE.glob("*.jpg")))), cv2.COLOR_BGR2RGB)
     ((face,),) = FaceDetector().detect([photo])
     own = Subject("a.jpg", photo, face.landmarks, own_values())
-    pictures = []
-    for native in (False, True):  # as on a processor without bfloat16, and on one with it or a GPU
+    images = []
+    for native in (False, True):  # without and with bfloat16
         monkeypatch.setattr("models.precision._native", lambda native=native: native)
         folder = tmp_path / str(native)
         rows = make_versions([own], networks=load_networks(options), options=options, layout=RunLayout(), folder=folder)
-        pictures.append(np.array([cv2.imread(str(folder / row["file"])) for row in rows], dtype=int))
-    difference = np.abs(pictures[0] - pictures[1]).max(axis=-1)
-    assert difference.any() == (editor == "fader")  # the other computes in float32 everywhere
+        images.append(np.array([cv2.imread(str(folder / row["file"])) for row in rows], dtype=int))
+    difference = np.abs(images[0] - images[1]).max(axis=-1)
+    assert difference.any() == (editor == "fader")  # the residual editor always uses float32
     assert (difference <= 1).mean() >= 0.999

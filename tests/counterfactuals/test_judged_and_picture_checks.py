@@ -1,4 +1,4 @@
-"""The card cannot be fooled by what a first judge does not see: years, falls, dead faces, tone, spots, one side."""
+"""The validity card's checks by two judges, by face and group, and of the images of a sample."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from pipeline.counterfactuals.validity import photo_failures
 from pipeline.run.tables import CHECKS
 
 
-def test_of_two_judges_the_one_that_sees_less_counts():
+def test_effect_is_the_smaller_of_two_judges():
     table = versions(judge_masculine=masculine(0.21), grey_masculine=masculine(0.15))
     card = card_of(table)
     assert card.loc["effect", "figure"] == pytest.approx(0.3)
@@ -20,31 +20,31 @@ def test_of_two_judges_the_one_that_sees_less_counts():
     assert card_of(turned).loc["monotone", "figure"] == 0
 
 
-def test_a_placebo_is_judged_by_the_one_that_sees_more():
+def test_placebo_effect_is_the_larger_of_two_judges():
     table = versions(arm="random", judge_masculine=0.5, grey_masculine=masculine(0.1))
     assert card_of(table).loc["placebo: random", "figure"] == pytest.approx(0.4)
 
 
-def test_what_should_stay_is_judged_by_the_one_that_sees_it_move_more():
+def test_off_target_change_is_the_larger_of_two_judges():
     table = versions(judge_young=0.0, grey_young=lambda photo, value: 0.06 * value)
     check = card_of(table).loc["off-target: young"]
     assert (check["figure"], check["passed"]) == (pytest.approx(0.06), False)
     assert "(judge 0.0 %, second judge 6.0 %); 12.0 % from −2 to +2" in check["words"]
 
 
-def test_a_run_of_the_time_when_the_estimator_was_second_judge_is_judged_by_the_judge_alone():
+def test_columns_of_the_former_second_judge_are_ignored():
     older = versions(judge_masculine=masculine(0.21), second_masculine=masculine(0.0), second_age=40.0)
     check = card_of(older).loc["effect"]
     assert (check["figure"], check["passed"]) == (pytest.approx(0.42), True)
     assert "second judge" not in " ".join(card_of(older)["words"])
 
 
-def test_the_words_name_the_pair_of_races():
+def test_effect_of_race_names_the_pair():
     check = card_of(versions(attribute="race", **white_share(0.2))).loc["effect"]
     assert "being perceived as White rather than Black" in check["words"]
 
 
-def test_a_sweep_in_order_may_still_fall():
+def test_falls_are_counted():
     def dips(photo, value):
         return 0.5 + 0.2 * value - (0.45 if (photo, value) == (3, 1) else 0.0)
 
@@ -54,7 +54,7 @@ def test_a_sweep_in_order_may_still_fall():
     assert card_of(versions(judge_masculine=dips), falls=0.04).loc["falls", "passed"] is False
 
 
-def test_faces_that_hardly_change_are_counted_and_named():
+def test_dead_faces_are_counted_and_listed():
     table = versions(judge_masculine=lambda photo, value: 0.5 + (0.01 if photo == 7 else 0.2) * value)
     check = card_of(table).loc["dead faces"]
     assert (check["figure"], check["passed"]) == (pytest.approx(1 / 20), False)
@@ -63,7 +63,7 @@ def test_faces_that_hardly_change_are_counted_and_named():
     assert failures.loc[failures["check"] == "dead", "photo"].tolist() == ["p7"]
 
 
-def test_the_source_group_with_the_smallest_effect_is_named():
+def test_smallest_group_effect_is_reported():
     groups = {photo: f"{words}, White" for photo, words in groups_of(40).items()}
     table = versions(photos=40, judge_masculine=lambda photo, value: 0.5 + (0.05 if photo % 2 else 0.2) * value)
     check = card_of(table, groups).loc["effect: smallest group"]
@@ -73,7 +73,7 @@ def test_the_source_group_with_the_smallest_effect_is_named():
     assert np.isnan(card_of(table).loc["effect: smallest group", "figure"])
 
 
-def test_years_are_measured_in_each_gender_and_in_single_faces():
+def test_age_change_is_measured_by_gender_and_by_face():
     def ages(photo, value):
         return 40 + (3 if photo % 2 else -3) * value
 
@@ -82,11 +82,11 @@ def test_years_are_measured_in_each_gender_and_in_single_faces():
     assert card.loc["age", "passed"] is False
     assert "of all faces" in card.loc["age", "words"]
     assert card.loc["age: nine of ten", "figure"] == pytest.approx(6)
-    # Without groups the genders cancel; nine of ten faces do not.
+    # Without groups, the changes of both genders cancel in the mean.
     assert card_of(versions(photos=40, judge_age=ages)).loc["age", "figure"] == pytest.approx(0)
 
 
-def test_skin_must_take_the_step_that_lies_between_the_groups():
+def test_tone_must_change_by_the_difference_between_the_groups():
     still = versions(attribute="race", skin_l=60.0, skin_a=10.0, skin_b=15.0, **white_share(0.2))
     check = card_of(still).loc["tone"]
     assert check["figure"] > 10
@@ -100,12 +100,9 @@ def test_skin_must_take_the_step_that_lies_between_the_groups():
 
 @pytest.mark.parametrize(
     ("name", "column", "good", "bad"),
-    [
-        ("face against neck", "neck_gap", 1.0, 3.0),
-        ("asymmetry", "asymmetry", 0.2, 1.0),
-    ],
+    [("face against neck", "neck_gap", 1.0, 3.0), ("asymmetry", "asymmetry", 0.2, 1.0)],
 )
-def test_measures_of_the_picture_are_read_next_to_one(name, column, good, bad):
+def test_neck_gap_and_asymmetry_are_read_at_one(name, column, good, bad):
     assert card_of(versions(**{column: lambda photo, value: good * abs(value)})).loc[name, "passed"] is True
     check = card_of(versions(**{column: lambda photo, value: bad if abs(value) == 1 else np.nan})).loc[name]
     assert check["figure"] == pytest.approx(bad)
@@ -116,10 +113,10 @@ def test_measures_of_the_picture_are_read_next_to_one(name, column, good, bad):
     assert GOALS.neck_gap == 2
 
 
-# Pictures together
+# Checks of the images of a sample
 
 
-def pictures(**figures):
+def picture_table(**figures):
     """The table of checks of one attribute; a name's "__" stands for ": "."""
     rows = [
         {"attribute": "gender", "arm": EDIT_ARM, "measure": name.replace("__", ": "), "photos": 60, "figure": figure}
@@ -129,37 +126,37 @@ def pictures(**figures):
     return pd.DataFrame(rows, columns=list(CHECKS))
 
 
-def test_a_drawing_and_a_detector_fail_the_card():
-    card = card_of(versions(), pictures=pictures(map__low=3.0, map__high=9.0, detection=0.9))
+def test_stencil_and_detection_fail_above_their_thresholds():
+    card = card_of(versions(), pictures=picture_table(map__low=3.0, map__high=9.0, detection=0.9))
     assert card.loc["stencil", ["figure", "passed"]].tolist() == [9.0, False]
     assert card.loc["detection", ["figure", "passed"]].tolist() == [0.9, False]
     assert "0.85 to 0.95" in card.loc["detection", "words"]
-    ends = pd.concat([pictures(detection=0.7), pictures(**{"detection__ends": 0.9}).assign(arm="random"),
-                      pictures(**{"detection__ends": 0.8})])  # fmt: skip
+    ends = pd.concat([picture_table(detection=0.7), picture_table(**{"detection__ends": 0.9}).assign(arm="random"),
+                      picture_table(**{"detection__ends": 0.8})])  # fmt: skip
     words = card_of(versions(), pictures=ends).loc["detection", "words"]
     assert "at the ends of the sweep edit 0.80, placebo “random” 0.90" in words
-    assert card_of(versions(), pictures=pictures(map__low=3.0, detection=0.7)).loc["detection", "passed"] is True
+    assert card_of(versions(), pictures=picture_table(map__low=3.0, detection=0.7)).loc["detection", "passed"] is True
 
 
-def test_an_edit_that_does_more_than_a_real_face_fails():
+def test_edit_with_a_larger_effect_than_a_real_paste_fails():
     table = versions(judge_masculine=masculine(0.2))
-    paste = pictures(paste=0.7).assign(arm="judge")
+    paste = picture_table(paste=0.7).assign(arm="judge")
     check = card_of(table, pictures=paste).loc["share of a real paste"]
     assert check["figure"] == pytest.approx(0.8 / 0.7)
     assert check["passed"] is False
     assert card_of(table, pictures=paste.assign(figure=0.9)).loc["share of a real paste", "passed"] is True
 
 
-def test_concentration_is_held_against_real_faces():
+def test_concentration_is_relative_to_real_pastes():
     table = versions(concentration=0.45)
-    check = card_of(table, pictures=pictures(paste__concentration=0.4)).loc["concentration"]
+    check = card_of(table, pictures=picture_table(paste__concentration=0.4)).loc["concentration"]
     assert (check["threshold"], check["passed"]) == (pytest.approx(0.5), True)
-    assert card_of(table, pictures=pictures(paste__concentration=0.3)).loc["concentration", "passed"] is False
+    assert card_of(table, pictures=picture_table(paste__concentration=0.3)).loc["concentration", "passed"] is False
     assert card_of(table).loc["concentration", "passed"] is None
 
 
-def test_tone_alone_stands_on_the_card_where_it_was_measured():
+def test_tone_alone_is_reported_if_measured():
     assert "tone alone" not in card_of(versions()).index
-    check = card_of(versions(), pictures=pictures(parts__both=0.7, parts__tone=0.1, parts__features=0.4))
+    check = card_of(versions(), pictures=picture_table(parts__both=0.7, parts__tone=0.1, parts__features=0.4))
     assert check.loc["tone alone", "figure"] == 0.1
     assert "features alone 0.40, of both 0.70" in check.loc["tone alone", "words"]

@@ -3,7 +3,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from drawn import RedIsSkin, subject
+from drawn_subjects import RedSkinParser, subject
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, JpegImagePlugin
@@ -18,32 +18,32 @@ from pipeline.run.image_store import ImageStore
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 VALUES = (-2.0, 0.0, 2.0)
-names = st.text(st.characters(exclude_categories=["Cs"]), max_size=120) | st.lists(
+photo_names = st.text(st.characters(exclude_categories=["Cs"]), max_size=120) | st.lists(
     st.sampled_from(["..", ".", "", " ", "a", "b.jpg", "C:", "\\", "/", "ä", "𠀀" * 90, "x" * 200, ". .", "-"])
 ).map("/".join)
 
 
-def changes(level=40.0, seed=3):
+def uniform_changes(level=40.0, seed=3):
     random = np.random.default_rng(seed)
     colours = random.uniform(-level, level, (len(VALUES), 1, 1, 3)).astype(np.float32)
     return np.broadcast_to(colours, (len(VALUES), CROP, CROP, 3)).copy()
 
 
-def rendered(folder, *, face=None, images=None, attribute="gender", arm=EDIT_ARM, feather_share=0.02, **options):
+def write_versions(folder, *, face=None, images=None, attribute="gender", arm=EDIT_ARM, feather_share=0.02, **options):
     options = {"editor": "fader"} | options
     face = face or subject()
-    (patch,) = patches_of(RedIsSkin(), [subject()], region=("skin",), feather_share=feather_share)
-    images = (changes() if images is None else images)[None]
+    (patch,) = patches_of(RedSkinParser(), [subject()], region=("skin",), feather_share=feather_share)
+    images = (uniform_changes() if images is None else images)[None]
     edit = Edit(attribute, arm, VALUES, images, images)
     versions = compose(face, patch, edit, 0, options=SweepOptions(**options), layout=RunLayout(), folder=folder)
     return face, patch, versions
 
 
-# Where a version is written
+# Folders
 
 
-@given(names)
-def test_a_photos_folder_is_safe_whatever_its_name(name):
+@given(photo_names)
+def test_image_folder_is_safe_for_any_name(name):
     folder = image_folder(name)
     assert not folder.is_absolute()
     assert folder.parts
@@ -55,33 +55,33 @@ def test_a_photos_folder_is_safe_whatever_its_name(name):
         assert not any(character in '<>:"|?*\\/' or unicodedata.category(character) == "Cc" for character in part)
 
 
-@given(names, names)
-def test_different_photos_have_different_folders(first, second):
+@given(photo_names, photo_names)
+def test_different_names_have_different_folders(first, second):
     assert (image_folder(first) == image_folder(second)) == (first == second)
 
 
 @pytest.mark.parametrize(
     ("first", "second"), [("a?.jpg", "a*.jpg"), ("../a.jpg", "a.jpg"), ("A.jpg", "a.jpg"), ("x/a", "x\\a")]
 )
-def test_names_that_cleaning_makes_alike_are_kept_apart(first, second):
+def test_names_that_are_sanitised_equally_have_different_folders(first, second):
     assert str(image_folder(first)).casefold() != str(image_folder(second)).casefold()
 
 
-def test_a_plain_name_stays_readable():
+def test_plain_name_stays_readable():
     assert str(image_folder("holiday/Ann Ö.jpg")).startswith("holiday/Ann Ö.jpg-")
 
 
-def test_a_folder_of_a_long_name_can_be_made(tmp_path):
+def test_folder_of_a_long_name_can_be_created(tmp_path):
     (tmp_path / image_folder("𠀀" * 300 + ".jpg")).mkdir(parents=True)
 
 
-# What is written
+# Files
 
 
 @pytest.mark.parametrize("mode", ["delta", "reconstruction"])
-def test_the_file_is_the_row_and_holds_the_exact_pixels(tmp_path, mode):
-    images = changes() + (127.5 if mode == "reconstruction" else 0)
-    face, patch, versions = rendered(tmp_path, mode=mode, images=images)
+def test_file_has_the_exact_pixels_and_the_row_describes_it(tmp_path, mode):
+    images = uniform_changes() + (127.5 if mode == "reconstruction" else 0)
+    face, patch, versions = write_versions(tmp_path, mode=mode, images=images)
     assert [version.row["step"] for version in versions] == [1, 2, 3]
     assert [version.row["value"] for version in versions] == list(VALUES)
     for version, image in zip(versions, images, strict=True):
@@ -100,20 +100,20 @@ def test_the_file_is_the_row_and_holds_the_exact_pixels(tmp_path, mode):
         assert row["mask_share"] == pytest.approx(np.count_nonzero(patch.mask) / 160**2)
         assert 0 < row["lightness"] < 100
         assert version.crop.shape == (CROP, CROP, 3)
-    to_table([version.row for version in versions], COUNTERFACTUALS)  # every column is one of the table's
+    to_table([version.row for version in versions], COUNTERFACTUALS)  # all columns are in the schema
 
 
-def test_without_a_change_the_file_holds_the_photo(tmp_path):
-    face, _, versions = rendered(tmp_path, images=np.zeros((3, CROP, CROP, 3), np.float32))
+def test_file_without_change_is_the_photo(tmp_path):
+    face, _, versions = write_versions(tmp_path, images=np.zeros((3, CROP, CROP, 3), np.float32))
     for version in versions:
         np.testing.assert_array_equal(np.array(Image.open(tmp_path / version.row["file"])), face.pixels)
     assert len({version.row["sha256"] for version in versions}) == 1
     assert {(version.row["mask_line"], version.row["clipped_share"]) for version in versions} == {(0, 0)}
 
 
-def test_files_of_attributes_and_arms_lie_apart(tmp_path):
+def test_attributes_and_arms_have_separate_folders(tmp_path):
     kinds = {"gender": {}, "race": {"attribute": "race"}, "gender-random": {"arm": "random"}}
-    rows = {kind: [version.row for version in rendered(tmp_path, **given)[2]] for kind, given in kinds.items()}
+    rows = {kind: [version.row for version in write_versions(tmp_path, **given)[2]] for kind, given in kinds.items()}
     assert len({row["file"] for of_kind in rows.values() for row in of_kind}) == 9
     for kind, of_kind in rows.items():
         assert {row["file"].split("/")[1] for row in of_kind} == {kind}
@@ -121,33 +121,33 @@ def test_files_of_attributes_and_arms_lie_apart(tmp_path):
     assert len({row["mask"] for of_kind in rows.values() for row in of_kind}) == 1
 
 
-def test_a_wall_pasted_inside_the_face_shows_and_a_small_change_does_not(tmp_path):
-    feather_share = 0.05  # without it the mask ends where the drawn face has an edge of its own
+def test_mask_line_is_visible_for_large_changes_only(tmp_path):
+    feather_share = 0.05  # without feather, the mask would end at the edge of the drawn face
     wall = np.full((3, CROP, CROP, 3), 255, np.float32)
-    _, _, pasted = rendered(tmp_path / "wall", images=wall, mode="reconstruction", feather_share=feather_share)
+    _, _, pasted = write_versions(tmp_path / "wall", images=wall, mode="reconstruction", feather_share=feather_share)
     assert all(version.row["mask_line"] > 0.3 for version in pasted)
-    _, _, changed = rendered(tmp_path / "small", images=changes(level=2.0), feather_share=feather_share)
+    _, _, changed = write_versions(tmp_path / "small", images=uniform_changes(level=2.0), feather_share=feather_share)
     assert all(version.row["mask_line"] < 0.1 for version in changed)
 
 
 @pytest.mark.parametrize("mode", ["delta", "reconstruction"])
-def test_a_grey_photo_stays_grey(tmp_path, mode):
-    images = changes() + (127.5 if mode == "reconstruction" else 0)
-    face, _, versions = rendered(tmp_path, face=subject(grey=True), images=images, mode=mode)
+def test_grey_photo_stays_grey(tmp_path, mode):
+    images = uniform_changes() + (127.5 if mode == "reconstruction" else 0)
+    face, _, versions = write_versions(tmp_path, face=subject(grey=True), images=images, mode=mode)
     for version in versions:
         decoded = np.array(Image.open(tmp_path / version.row["file"]))
         assert (decoded == decoded[..., :1]).all()
         assert (decoded != face.pixels).any()
 
 
-def test_clipping_is_measured(tmp_path):
-    _, _, versions = rendered(tmp_path, images=np.full((3, CROP, CROP, 3), 300, np.float32))
+def test_clipped_share_is_measured(tmp_path):
+    _, _, versions = write_versions(tmp_path, images=np.full((3, CROP, CROP, 3), 300, np.float32))
     assert all(version.row["clipped_share"] > 0.5 for version in versions)
 
 
-def test_jpeg_has_the_stated_quality_and_full_colour_resolution(tmp_path):
-    face, _, good = rendered(tmp_path / "good", image_format="jpeg", jpeg_quality=95)
-    _, _, poor = rendered(tmp_path / "poor", image_format="jpeg", jpeg_quality=50)
+def test_jpeg_quality_and_chroma_sampling(tmp_path):
+    face, _, good = write_versions(tmp_path / "good", image_format="jpeg", jpeg_quality=95)
+    _, _, poor = write_versions(tmp_path / "poor", image_format="jpeg", jpeg_quality=50)
     good_file, poor_file = tmp_path / "good" / good[0].row["file"], tmp_path / "poor" / poor[0].row["file"]
     assert good_file.suffix == ".jpg"
     assert good_file.stat().st_size > poor_file.stat().st_size
@@ -158,15 +158,15 @@ def test_jpeg_has_the_stated_quality_and_full_colour_resolution(tmp_path):
     assert good[0].row["sha256"] == sha256(good_file.read_bytes()).hexdigest()
 
 
-def test_an_image_that_cannot_be_encoded_is_an_error():
+def test_empty_image_raises():
     with pytest.raises(Exception, match=r"encode|empty"):
         ImageFile().encode(np.zeros((0, 0, 3), np.uint8))
 
 
-# What a run's table no longer names
+# Stale files
 
 
-def test_only_files_that_the_table_names_stay(tmp_path):
+def test_remove_stale_keeps_the_files_of_the_table(tmp_path):
     steps = [f"images/gender/{name}.png" for name in ("a-1/step1", "a-1/step2", "b-1/step1")]
     files = (*steps, "masks/a-1.png")
     for name in (*files, "masks/b-1.png", "images/metadata.csv", "images/race/a-1/step1.png", "report.html"):
@@ -185,6 +185,6 @@ def test_only_files_that_the_table_names_stay(tmp_path):
     assert not (tmp_path / "images" / "gender" / "b-1").exists()
 
 
-def test_a_run_without_images_has_nothing_to_remove(tmp_path):
+def test_remove_stale_without_images(tmp_path):
     write_table(to_table([], COUNTERFACTUALS), tmp_path / "counterfactuals.parquet")
     assert remove_stale(tmp_path / "counterfactuals.parquet", ImageStore(tmp_path)) == 0
