@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
-from drawn import subject
+from drawn_subjects import subject
 
 from pipeline.counterfactuals.editors.base import Patch
 from pipeline.counterfactuals.kept_parts import highlights
 
 
-def test_a_shiny_spot_is_a_highlight_and_shaded_skin_is_not():
+def test_highlights_find_a_shiny_spot_but_not_shading():
     shade = np.linspace(0.6, 1.0, 200)[:, None, None]
     photo = np.rint(shade * np.full((200, 200, 3), (150, 105, 80))).astype(np.uint8)
     photo[95:105, 95:105] = (235, 225, 215)
@@ -22,5 +22,5 @@ def test_a_shiny_spot_is_a_highlight_and_shaded_skin_is_not():
     assert found.mask[~spot].max() < 0.2
 
 
-def test_a_photo_without_a_face_has_no_highlights():
+def test_photo_without_a_face_has_no_highlights():
     assert highlights(subject("a.jpg"), None) is None
