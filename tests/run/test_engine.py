@@ -1,4 +1,4 @@
-"""Jobs in worker processes: their results, their failures, and that no process outlives its caller."""
+"""Jobs in worker processes: results, errors, memory, and the end of processes."""
 
 import os
 import signal
@@ -25,12 +25,12 @@ def fail(step, *, reason: str) -> None:
     raise RunError(reason)
 
 
-def where(step) -> int:
-    time.sleep(0.2)  # so that the other process takes the next one
+def process_id(step) -> int:
+    time.sleep(0.2)  # the other process takes the next job
     return os.getpid()
 
 
-def unsendable(step) -> object:
+def return_lambda(step) -> object:
     return lambda: None
 
 
@@ -41,21 +41,21 @@ def threads(step) -> tuple[int, int]:
     return torch.get_num_threads(), cv2.getNumThreads()
 
 
-LAST: list[bytearray] = []
+KEPT_BLOCKS: list[bytearray] = []
 
 
-def hold(step, *, blocks: int) -> int:
+def allocate(step, *, blocks: int) -> int:
     held = [bytearray(1 << 16) for _ in range(blocks)]
-    LAST.append(bytearray(1 << 16))  # at the heap's end: it cannot shrink by itself
+    KEPT_BLOCKS.append(bytearray(1 << 16))  # keeps the end of the heap occupied
     return len(held)
 
 
-def memory(step) -> int:
-    """Pages of this process's own."""
+def resident_pages(step) -> int:
+    """Resident pages of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1])
 
 
-def end(step) -> None:
+def kill_itself(step) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -66,7 +66,7 @@ def pool():
 
 
 @pytest.mark.parametrize("kind", ["here", "pool"])
-def test_a_job_gives_its_result_and_its_progress_or_raises_what_it_raised(kind: str, pool: WorkerPool) -> None:
+def test_job_returns_its_result_and_progress_or_raises(kind: str, pool: WorkerPool) -> None:
     engine = pool if kind == "pool" else IN_PROCESS
     steps: list[float] = []
     assert engine.call(partial(double, number=21), steps.append) == 42
@@ -77,15 +77,15 @@ def test_a_job_gives_its_result_and_its_progress_or_raises_what_it_raised(kind: 
     assert engine.call(threads) == (1, 1)
 
 
-def test_every_item_is_worked_on_once_and_by_all_processes(pool: WorkerPool) -> None:
+def test_for_each_uses_all_processes_once_per_item(pool: WorkerPool) -> None:
     seen: list[tuple[int, int]] = []
-    for_each(pool, iter(range(6)), lambda item: seen.append((item, pool.call(where))))
+    for_each(pool, iter(range(6)), lambda item: seen.append((item, pool.call(process_id))))
     assert sorted(item for item, _ in seen) == list(range(6))
     assert len({process for _, process in seen} - {os.getpid()}) == 2
     assert pool.peak_mib > 0
 
 
-def test_the_first_failure_ends_the_work(pool: WorkerPool) -> None:
+def test_first_error_stops_for_each(pool: WorkerPool) -> None:
     done: list[int] = []
 
     def work(item: int) -> None:
@@ -98,31 +98,31 @@ def test_the_first_failure_ends_the_work(pool: WorkerPool) -> None:
     assert len(done) < 1000
 
 
-def test_a_result_that_cannot_be_sent_is_an_error_with_its_kind(pool: WorkerPool) -> None:
+def test_unpicklable_result_raises(pool: WorkerPool) -> None:
     with pytest.raises(RuntimeError, match=r"function.*pickle"):
-        pool.call(unsendable)
+        pool.call(return_lambda)
 
 
-def test_a_process_that_is_killed_is_named() -> None:
+def test_killed_worker_raises_with_advice() -> None:
     with started(2) as engine, pytest.raises(RunError, match="--workers"):
-        engine.call(end)
+        engine.call(kill_itself)
 
 
-CALLER = """
+CALLER_SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
 from pipeline.run.engine import WorkerPool, for_each
-from test_engine import where
+from test_engine import process_id
 pool = WorkerPool(2)  # without the guard of `if __name__ == "__main__"`
-for_each(pool, range(2), lambda _: print(pool.call(where), flush=True))
+for_each(pool, range(2), lambda _: print(pool.call(process_id), flush=True))
 print("ready", flush=True)
 sys.stdin.read()
 """
 
 
-def test_processes_end_with_a_caller_that_is_killed(tmp_path: Path) -> None:
+def test_workers_end_when_their_caller_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "caller.py"
-    script.write_text(CALLER.format(tests=str(Path(__file__).parent)))
+    script.write_text(CALLER_SCRIPT.format(tests=str(Path(__file__).parent)))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
         [sys.executable, str(script)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -134,13 +134,13 @@ def test_processes_end_with_a_caller_that_is_killed(tmp_path: Path) -> None:
         caller.kill()
         caller.wait()
     deadline = time.monotonic() + 10
-    while any(_runs(worker) for worker in workers):
+    while any(_is_running(worker) for worker in workers):
         assert time.monotonic() < deadline, "a worker outlived its caller"
         time.sleep(0.05)
 
 
-def _runs(process: str) -> bool:
-    """Whether a process is there and not only waiting to be reaped."""
+def _is_running(process: str) -> bool:
+    """Whether a process exists and is not a zombie."""
     try:
         return " Z " not in Path("/proc", process, "stat").read_text().rpartition(")")[2][:4]
     except (FileNotFoundError, ProcessLookupError):
@@ -148,27 +148,27 @@ def _runs(process: str) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-def test_a_process_gives_back_what_other_work_needed(pool: WorkerPool) -> None:
+def test_freed_memory_is_returned_to_the_system(pool: WorkerPool) -> None:
     with started(2) as engine:
-        before = engine.call(memory)
-        for _ in range(2):  # in both processes, whichever is asked next
-            engine.call(partial(hold, blocks=1600))  # 100 MiB
-        after = [engine.call(memory) for _ in range(2)]
-    assert max(after) - before < 6400, "less than a quarter of it is still held"
+        before = engine.call(resident_pages)
+        for _ in range(2):  # in both processes
+            engine.call(partial(allocate, blocks=1600))  # 100 MiB
+        after = [engine.call(resident_pages) for _ in range(2)]
+    assert max(after) - before < 6400, "less than a quarter is still allocated"
 
 
-def test_there_are_as_many_workers_as_cores_that_may_be_used() -> None:
+def test_cores_are_between_one_and_the_cpu_count() -> None:
     assert 1 <= cores() <= (os.cpu_count() or 1)
 
 
-def test_a_closed_pool_starts_again_with_the_next_job() -> None:
+def test_closed_pool_restarts_with_the_next_job() -> None:
     with started(2) as engine:
-        first = engine.call(where)
+        first = engine.call(process_id)
         engine.close()
-        assert engine.call(where) != first
+        assert engine.call(process_id) != first
 
 
-def test_work_goes_on_alongside_and_its_failure_is_raised(pool: WorkerPool) -> None:
+def test_alongside_runs_concurrently_and_raises_errors(pool: WorkerPool) -> None:
     begun, ended = Event(), Event()
 
     def wait() -> None:

@@ -27,8 +27,8 @@ class Killed(BaseException):
     pass
 
 
-class Worker:
-    """Doubles values; dies before its ``dies_at``-th chunk, and remembers what it did."""
+class DoublingWorker:
+    """Doubles values, records its chunks, and raises before the ``dies_at``-th chunk."""
 
     def __init__(self, dies_at=None):
         self.dies_at, self.done, self.advanced = dies_at, [], 0
@@ -43,7 +43,7 @@ class Worker:
         self.advanced += count
 
 
-def work_through(folder, worker, *, fingerprint="f", chunks=CHUNKS):
+def run_worker(folder, worker, *, fingerprint="f", chunks=CHUNKS):
     run = Run(folder)
     run.note()
     parts = run.parts("doubling", chunks, fingerprint=fingerprint, columns=COLUMNS, work=worker, advance=worker.advance)
@@ -55,19 +55,19 @@ def record_of(folder):
     return json.loads((folder / "run.json").read_text(encoding="utf-8"))
 
 
-# Work in chunks
+# Chunks
 
 
 @pytest.mark.parametrize("dies_at", range(len(CHUNKS) + 1))
-def test_killed_work_goes_on_where_it_stopped_and_ends_alike(tmp_path, dies_at):
-    whole = work_through(tmp_path / "whole", Worker())
-    first, second = Worker(dies_at), Worker()
+def test_killed_work_resumes_at_the_next_chunk(tmp_path, dies_at):
+    whole = run_worker(tmp_path / "whole", DoublingWorker())
+    first, second = DoublingWorker(dies_at), DoublingWorker()
     if dies_at < len(CHUNKS):
         with pytest.raises(Killed):
-            work_through(tmp_path / "killed", first)
+            run_worker(tmp_path / "killed", first)
     else:
-        work_through(tmp_path / "killed", first)
-    resumed = work_through(tmp_path / "killed", second)
+        run_worker(tmp_path / "killed", first)
+    resumed = run_worker(tmp_path / "killed", second)
     assert resumed.equals(whole)
     assert first.done + second.done == [[row["photo"] for row in chunk] for chunk in CHUNKS]
     assert second.advanced == len(ROWS)
@@ -75,55 +75,54 @@ def test_killed_work_goes_on_where_it_stopped_and_ends_alike(tmp_path, dies_at):
 
 @settings(max_examples=15)
 @given(st.lists(st.integers(0, 4), max_size=6))
-def test_however_often_it_is_killed_nothing_is_done_twice(tmp_path_factory, deaths):
+def test_no_chunk_is_repeated_after_any_number_of_kills(tmp_path_factory, deaths):
     folder, done = tmp_path_factory.mktemp("run"), []
     for dies_at in deaths:
-        worker = Worker(dies_at)
+        worker = DoublingWorker(dies_at)
         with suppress(Killed):
-            work_through(folder, worker)
+            run_worker(folder, worker)
         done += worker.done
-    last = Worker()
-    assert work_through(folder, last)["value"].to_pylist() == [2 * row["value"] for row in ROWS]
+    last = DoublingWorker()
+    assert run_worker(folder, last)["value"].to_pylist() == [2 * row["value"] for row in ROWS]
     done += last.done
     assert sorted(photo for chunk in done for photo in chunk) == sorted(row["photo"] for row in ROWS)
 
 
-def test_other_inputs_use_no_part_of_an_old_result(tmp_path):
-    work_through(tmp_path, Worker())
-    other = Worker()
-    work_through(tmp_path, other, fingerprint="g")
+def test_parts_of_other_inputs_are_not_reused(tmp_path):
+    run_worker(tmp_path, DoublingWorker())
+    other = DoublingWorker()
+    run_worker(tmp_path, other, fingerprint="g")
     assert len(other.done) == len(CHUNKS)
-    changed, rows = Worker(), [*ROWS[:4], {"photo": "p4", "value": -1.0}, *ROWS[5:]]
-    table = work_through(tmp_path, changed, chunks=chunks_of(rows, size=3))
+    changed, rows = DoublingWorker(), [*ROWS[:4], {"photo": "p4", "value": -1.0}, *ROWS[5:]]
+    table = run_worker(tmp_path, changed, chunks=chunks_of(rows, size=3))
     assert changed.done == [["p3", "p4", "p5"]]
     assert table["value"].to_pylist()[4] == -2.0
 
 
-def test_a_part_that_was_half_written_is_made_again(tmp_path):
+def test_partially_written_part_is_made_again(tmp_path):
     with pytest.raises(Killed):
-        work_through(tmp_path, Worker(dies_at=2))
+        run_worker(tmp_path, DoublingWorker(dies_at=2))
     for part in sorted((tmp_path / "parts" / "doubling").iterdir())[:1]:
         part.rename(part.with_name(part.name + ".partial"))
-    again = Worker()
-    work_through(tmp_path, again)
+    again = DoublingWorker()
+    run_worker(tmp_path, again)
     assert len(again.done) == len(CHUNKS) - 1
 
 
-def test_no_work_is_an_empty_table(tmp_path):
-    table = work_through(tmp_path, Worker(), chunks=[])
+def test_work_without_rows_gives_an_empty_table(tmp_path):
+    table = run_worker(tmp_path, DoublingWorker(), chunks=[])
     assert table.num_rows == 0
     assert table.schema.names == list(COLUMNS)
 
 
-def test_a_result_with_the_wrong_columns_is_an_error(tmp_path):
-    worker = Worker()
+def test_result_with_unknown_columns_raises(tmp_path):
+    worker = DoublingWorker()
+    options = {"fingerprint": "f", "columns": COLUMNS, "advance": worker.advance}
     with pytest.raises(KeyError, match="colour"):
-        Run(tmp_path).parts(
-            "x", CHUNKS, fingerprint="f", columns=COLUMNS, work=lambda *_: [{"colour": 1}], advance=worker.advance
-        )
+        Run(tmp_path).parts("x", CHUNKS, work=lambda *_: [{"colour": 1}], **options)
 
 
-def test_what_the_work_counts_itself_is_not_counted_twice(tmp_path):
+def test_progress_of_the_work_is_not_counted_twice(tmp_path):
     counts = []
 
     def work(chunk, step):
@@ -132,24 +131,24 @@ def test_what_the_work_counts_itself_is_not_counted_twice(tmp_path):
         return []
 
     run = Run(tmp_path)
-    for _ in range(2):  # the second time from what is kept
+    for _ in range(2):  # the second time from the kept parts
         run.parts("x", CHUNKS, fingerprint="f", columns=COLUMNS, work=work, advance=counts.append)
         assert sum(counts) == len(ROWS)
         counts.clear()
 
 
-def test_parts_are_removed_once_their_table_is_written(tmp_path):
+def test_drop_parts_removes_parts(tmp_path):
     run = Run(tmp_path / "run")
-    worker = Worker()
+    worker = DoublingWorker()
     run.parts("doubling", CHUNKS, fingerprint="f", columns=COLUMNS, work=worker, advance=worker.advance)
     assert run.path("parts").exists()
-    for _ in range(2):  # nothing to remove is no error
+    for _ in range(2):  # the second time there is nothing to remove
         run.drop_parts("doubling")
         assert not run.path("parts").exists()
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 8))
-def test_chunks_hold_every_row_once_in_order(numbers, size):
+def test_chunks_keep_every_row_in_order(numbers, size):
     rows = [{"number": number} for number in numbers]
     chunks = chunks_of(rows, size=size)
     assert [row for chunk in chunks for row in chunk] == rows
@@ -167,7 +166,7 @@ def stop_in_stage(run, error, **counted):
         raise error
 
 
-def test_a_finished_stage_is_known_by_its_inputs(tmp_path):
+def test_finished_stage_is_identified_by_its_fingerprint(tmp_path):
     run = Run(tmp_path / "run")
     assert not run.is_done("faces", "one")
     with run.stage("faces", "one") as counts:
@@ -184,7 +183,7 @@ def test_a_finished_stage_is_known_by_its_inputs(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_stage_that_stops_is_not_done(tmp_path, error):
+def test_stopped_stage_is_not_done(tmp_path, error):
     run = Run(tmp_path)
     with pytest.raises(error):
         stop_in_stage(run, error, ok=2)
@@ -193,7 +192,7 @@ def test_a_stage_that_stops_is_not_done(tmp_path, error):
     assert (stage["state"], stage["counts"], stage["finished"]) == ("stopped", {"ok": 2}, None)
 
 
-def test_a_stage_done_again_from_other_inputs_is_not_done_meanwhile(tmp_path):
+def test_restarted_stage_is_not_done_until_it_finishes(tmp_path):
     run = Run(tmp_path)
     with run.stage("faces", "one"):
         pass
@@ -203,7 +202,7 @@ def test_a_stage_done_again_from_other_inputs_is_not_done_meanwhile(tmp_path):
     assert Run(tmp_path).is_done("faces", "two")
 
 
-def test_seconds_add_up_over_restarts_of_the_same_stage(tmp_path):
+def test_seconds_add_up_over_restarts_with_the_same_inputs(tmp_path):
     for _ in range(2):
         run = Run(tmp_path)
         with pytest.raises(Killed):
@@ -214,7 +213,7 @@ def test_seconds_add_up_over_restarts_of_the_same_stage(tmp_path):
     assert record_of(tmp_path)["stages"]["faces"]["seconds"] < 0.06
 
 
-def test_the_record_is_whole_after_every_step(tmp_path):
+def test_record_is_complete_after_every_change(tmp_path):
     run = Run(tmp_path)
     run.note(settings_given={"sweep": {"reach": 2.0}, "where": tmp_path})
     assert record_of(tmp_path)["settings_given"] == {"sweep": {"reach": 2.0}, "where": str(tmp_path)}
@@ -231,7 +230,7 @@ def test_the_record_is_whole_after_every_step(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-1])])
-def test_a_stage_whose_own_file_is_gone_or_changed_is_not_done(tmp_path, damage):
+def test_stage_with_a_missing_or_changed_output_is_not_done(tmp_path, damage):
     run = Run(tmp_path)
     with run.stage("faces", "one", outputs=["faces.parquet"]):
         (tmp_path / "faces.parquet").write_bytes(b"rows")
@@ -241,23 +240,23 @@ def test_a_stage_whose_own_file_is_gone_or_changed_is_not_done(tmp_path, damage)
     assert Run(tmp_path).damaged("faces") == ["faces.parquet"]
 
 
-# Tables of results
+# Result tables
 
 
-def test_a_table_of_results_comes_back_as_it_was_written(tmp_path):
+def test_result_table_round_trip(tmp_path):
     frame = pd.DataFrame({"label": ["007", "smile"], "slope": [0.1, 0.2]})
     Run(tmp_path).write_csv("slopes", frame)
     pd.testing.assert_frame_equal(Run(tmp_path).read_csv("slopes"), frame)
 
 
-def test_a_table_of_a_run_of_version_1_keeps_its_text(tmp_path):
+def test_result_table_of_a_version_1_run_keeps_text(tmp_path):
     (tmp_path / "run.json").write_bytes(VERSION_1.read_bytes())
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables/slopes.csv").write_text("adapter,label,slope\n1,007,0.5\n")
     assert Run(tmp_path).read_csv("slopes").values.tolist() == [["1", "007", 0.5]]
 
 
-def test_a_table_that_is_missing_or_damaged_is_named_with_what_to_do(tmp_path):
+def test_missing_or_damaged_result_table_raises_with_advice(tmp_path):
     run = Run(tmp_path)
     with pytest.raises(RunError, match=r"no table 'slopes' .*counterslope report"):
         run.read_csv("slopes")
@@ -268,19 +267,19 @@ def test_a_table_that_is_missing_or_damaged_is_named_with_what_to_do(tmp_path):
             run.read_csv("slopes")
 
 
-# The folder
+# Folders and locks
 
 
-def _hold(folder, held, release):
+def _hold_lock(folder, held, release):
     with Run(folder).locked():
         held.set()
         release.wait(20)
 
 
-def test_another_process_is_refused_while_one_works(tmp_path):
+def test_lock_excludes_other_processes(tmp_path):
     context = multiprocessing.get_context("spawn")
     held, release = context.Event(), context.Event()
-    other = context.Process(target=_hold, args=(tmp_path, held, release))
+    other = context.Process(target=_hold_lock, args=(tmp_path, held, release))
     other.start()
     try:
         assert held.wait(20)
@@ -293,7 +292,7 @@ def test_another_process_is_refused_while_one_works(tmp_path):
         pass
 
 
-def test_a_second_handle_is_refused_and_the_lock_is_given_back(tmp_path):
+def test_lock_excludes_other_handles_and_is_released(tmp_path):
     first, second = Run(tmp_path), Run(tmp_path)
     with first.locked(), pytest.raises(RunError, match="another process"), second.locked():
         pass
@@ -303,7 +302,7 @@ def test_a_second_handle_is_refused_and_the_lock_is_given_back(tmp_path):
         pass
 
 
-def test_a_folder_that_cannot_be_locked_says_so(tmp_path):
+def test_folder_that_cannot_be_locked_raises(tmp_path):
     (tmp_path / ".lock").mkdir()
     with pytest.raises(RunError, match="cannot be written"), Run(tmp_path).locked():
         pass
@@ -313,7 +312,7 @@ def test_a_folder_that_cannot_be_locked_says_so(tmp_path):
         pass
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+def test_folder_with_other_files_raises(tmp_path):
     (tmp_path / "thesis.docx").write_text("years of work")
     with pytest.raises(RunError, match="is not a run: name another folder with --out"):
         Run(tmp_path)
@@ -321,13 +320,13 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
         Run(tmp_path / "thesis.docx")
 
 
-def test_an_empty_or_new_folder_becomes_a_run(tmp_path):
+def test_empty_or_new_folder_becomes_a_run(tmp_path):
     Run(tmp_path)
     Run(tmp_path / "new" / "deeper").note(precision="float32")
     assert record_of(tmp_path / "new" / "deeper")["precision"] == "float32"
 
 
-def test_a_run_killed_before_its_first_record_can_be_begun_again(tmp_path):
+def test_run_killed_before_its_first_record_can_be_restarted(tmp_path):
     with Run(tmp_path).locked():
         pass
     (tmp_path / "run.json.partial").write_text("{")
@@ -344,7 +343,7 @@ def test_a_run_killed_before_its_first_record_can_be_begun_again(tmp_path):
         ('{"schema": 1', "run.json cannot be read"),
     ],
 )
-def test_a_record_of_another_kind_is_refused(tmp_path, content, message):
+def test_invalid_record_raises_and_is_kept(tmp_path, content, message):
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(RunError, match=message):
         Run(tmp_path)
@@ -362,19 +361,19 @@ json_like = st.recursive(
 
 
 @given(json_like)
-def test_a_fingerprint_does_not_depend_on_the_order_of_keys(content):
+def test_digest_is_invariant_to_key_order(content):
     assert digest({"a": content, "b": 1}) == digest({"b": 1, "a": content})
     assert len(digest(content)) == 16
     int(digest(content), 16)
 
 
 @given(json_like, json_like)
-def test_different_inputs_have_different_fingerprints(first, second):
+def test_digests_of_different_inputs_differ(first, second):
     if json.dumps(first, sort_keys=True) != json.dumps(second, sort_keys=True):
         assert digest(first) != digest(second)
 
 
-def test_it_is_recorded_what_made_a_run():
+def test_provenance_is_recorded():
     facts = provenance()
     assert facts["python"].startswith("3.")
     assert facts["packages"]["pyarrow"] == pa.__version__

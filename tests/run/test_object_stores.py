@@ -1,4 +1,4 @@
-"""Files in stores of every protocol: what is written there is listed, read and removed as on a disk."""
+"""Files, images and copies of runs in object stores of every protocol."""
 
 import shutil
 import sqlite3
@@ -9,6 +9,7 @@ import pytest
 from fakes.azure_blobs import azure_blobs
 from fakes.google_storage import google_storage
 from fakes.object_store import object_store
+from image_writing import write_files
 
 from pipeline.run.checkpoint import RECORD, RunCopy
 from pipeline.run.image_store import ImageStore
@@ -16,7 +17,7 @@ from pipeline.run.record import RunError
 from pipeline.run.storage import location
 
 STORES = {"s3": object_store, "gs": google_storage, "abfs": azure_blobs}
-# More than a page of a listing, a name with a space, and a file beyond what gcsfs sends in one request.
+# More than one page of a listing, a name with a space, and a file larger than one request of gcsfs.
 FILES = {f"images/a/step {number}.png": bytes([number]) * 1000 for number in range(8)} | {
     "masks/a.png": b"m" * 6 * 2**20
 }
@@ -32,25 +33,15 @@ def store(request):
 
 @pytest.fixture
 def folder(store):
-    """A folder of its own in the store."""
+    """A new folder in the store."""
     return location(f"{store.url}/{uuid4()}")
-
-
-def written(images, files=FILES):
-    """Write files; name -> the name under which each is read."""
-    with images.writing("key") as writing:
-        for name, content in files.items():
-            path = writing.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-    return {name: writing.names.get(name, name) for name in files}
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # gcsfs does
 @pytest.mark.parametrize("shards", [None, "tar", "parquet"])
-def test_images_are_read_as_they_were_written_and_only_stale_ones_are_removed(store, folder, shards):
+def test_images_are_read_as_written_and_pruned(store, folder, shards):
     images = ImageStore(folder, shards=shards)
-    names = written(images)
+    names = write_files(images, FILES)
     assert {name: images.file(read).read_bytes() for name, read in names.items()} == FILES
     there = {file.url.removeprefix(f"{folder.url}/"): file.size for file in folder.files()}
     assert there == {file.removeprefix(f"{folder.name}/"): len(store.read(file)) for file in store.names(folder.name)}
@@ -60,7 +51,7 @@ def test_images_are_read_as_they_were_written_and_only_stale_ones_are_removed(st
         assert [file.url for file in folder.files()] == [f"{folder}/{kept}"]
 
 
-def test_a_file_and_a_folder_are_told_apart_and_what_is_not_there_is_said_to_be(folder, tmp_path):
+def test_files_folders_and_missing_files_are_distinguished(folder, tmp_path):
     file, missing = folder / "in" / "a.jpg", folder / "in" / "b.jpg"
     assert not file.exists()
     assert folder.files() == []
@@ -74,7 +65,7 @@ def test_a_file_and_a_folder_are_told_apart_and_what_is_not_there_is_said_to_be(
         missing.read_bytes()
 
 
-def test_a_file_that_is_written_again_is_another(folder, tmp_path):
+def test_rewritten_file_has_another_mark(folder, tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"a photo")
     folder.put({"a.jpg": tmp_path / "a.jpg"})
     before, (listed,) = (folder / "a.jpg").listed().mark, folder.files()
@@ -84,7 +75,7 @@ def test_a_file_that_is_written_again_is_another(folder, tmp_path):
     assert (folder / "a.jpg").listed().mark != before
 
 
-def begun(path):
+def write_run(path):
     """A run with a table, a part and one answer."""
     for name, text in ((RECORD, '{"created": "today"}'), ("tables/slopes.csv", "label\n"), ("parts/faces/a", "a part")):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -109,8 +100,8 @@ def files_in(path):
 
 
 def test_another_machine_fetches_a_run_without_its_images(folder, tmp_path):
-    RunCopy(begun(tmp_path / "here"), folder).update()
-    written(ImageStore(folder), {"images/a/step1.png": b"one"})
+    RunCopy(write_run(tmp_path / "here"), folder).update()
+    write_files(ImageStore(folder), {"images/a/step1.png": b"one"})
     there = tmp_path / "there"
     there.mkdir()
     RunCopy(there, folder).fetch()
@@ -118,8 +109,8 @@ def test_another_machine_fetches_a_run_without_its_images(folder, tmp_path):
     assert answers(there) == ["yes"]
 
 
-def test_the_newer_of_two_folders_is_the_one_in_the_store_and_no_answer_is_overwritten(folder, tmp_path):
-    here, there = begun(tmp_path / "here"), tmp_path / "there"
+def test_diverged_copies_raise_and_no_answer_is_overwritten(folder, tmp_path):
+    here, there = write_run(tmp_path / "here"), tmp_path / "there"
     shutil.copytree(here, tmp_path / "backup")
     RunCopy(here, folder).update()
     RunCopy(there, folder).fetch()
@@ -128,14 +119,14 @@ def test_the_newer_of_two_folders_is_the_one_in_the_store_and_no_answer_is_overw
     (here / RECORD).write_text('{"created": "today", "stages": {}}')
     with pytest.raises(RunError, match="continued from another folder after the last copy"):
         RunCopy(here, folder).update()
-    RunCopy(here, folder).fetch()  # it has no answers of its own
+    RunCopy(here, folder).fetch()  # all its answers are in the copy
     assert answers(here) == answers(there) == ["yes", "no"]
-    RunCopy(there, folder).fetch()  # both can be read as before
+    RunCopy(there, folder).fetch()  # both are in sync
 
     for path, text in ((here, "perhaps"), (there, "never")):
         answer(path, text)
     RunCopy(here, folder).update()
-    for old in (there, tmp_path / "backup"):  # an old folder that was restored, too
+    for old in (there, tmp_path / "backup"):  # including a restored backup
         before = answers(old)
         with pytest.raises(RunError, match=r"has answers that are not there \(responses.sqlite\)"):
             RunCopy(old, folder).fetch()
@@ -144,8 +135,8 @@ def test_the_newer_of_two_folders_is_the_one_in_the_store_and_no_answer_is_overw
     assert answers(new) == ["yes", "no", "perhaps"]
 
 
-def test_what_a_run_removes_is_removed_from_its_copy_and_files_of_others_stay(folder, tmp_path):
-    here, there = begun(tmp_path / "here"), tmp_path / "there"
+def test_removed_files_are_removed_from_the_copy_and_foreign_files_kept(folder, tmp_path):
+    here, there = write_run(tmp_path / "here"), tmp_path / "there"
     (tmp_path / "note.txt").write_text("of somebody")
     RunCopy(here, folder).update()
     folder.put({"note.txt": tmp_path / "note.txt"})
@@ -157,8 +148,8 @@ def test_what_a_run_removes_is_removed_from_its_copy_and_files_of_others_stay(fo
     assert files_in(there) == {RECORD, "tables/slopes.csv", "responses.sqlite", "note.txt", "figures.pdf"}
 
 
-def test_a_damaged_file_of_answers_does_not_replace_the_copy(folder, tmp_path):
-    RunCopy(here := begun(tmp_path / "here"), folder).update()
+def test_damaged_answer_file_does_not_replace_the_copy(folder, tmp_path):
+    RunCopy(here := write_run(tmp_path / "here"), folder).update()
     (here / "responses.sqlite").write_bytes(b"a" * 100_000)
     RunCopy(here, folder).update()
     RunCopy(there := tmp_path / "there", folder).fetch()

@@ -1,4 +1,4 @@
-"""A Ray cluster that does not answer is asked again with patience, and then it is said which one and what to do."""
+"""Retries of the connection to a Ray cluster."""
 
 import socket
 
@@ -13,8 +13,8 @@ ray = pytest.importorskip("ray")
 
 
 @pytest.fixture
-def slept(monkeypatch):
-    """The pauses that were made, of which none took any time."""
+def pauses(monkeypatch):
+    """The durations of pauses, which are skipped."""
     found = []
     monkeypatch.setattr(ray_engine.time, "sleep", found.append)
     return found
@@ -27,14 +27,14 @@ def closed_port():
         return listening.getsockname()[1]
 
 
-def test_a_cluster_that_never_answers_is_named_after_some_attempts(slept, closed_port):
+def test_unreachable_cluster_raises_after_retries(pauses, closed_port):
     address = f"127.0.0.1:{closed_port}"
     with pytest.raises(RunError, match=rf"no Ray cluster answers at {address} in 30 seconds .*check --ray-address"):
         connected(None, address=address, gpus=False).__enter__()
-    assert slept == [2, 4, 8, 16]
+    assert pauses == [2, 4, 8, 16]
 
 
-def test_a_cluster_that_is_still_starting_is_asked_again(slept, monkeypatch):
+def test_connection_to_a_starting_cluster_is_retried(pauses, monkeypatch):
     answers = iter([ConnectionError("Could not find any running Ray instance"), TimeoutError("timed out"), None])
 
     def init(**_):
@@ -46,10 +46,10 @@ def test_a_cluster_that_is_still_starting_is_asked_again(slept, monkeypatch):
     monkeypatch.setattr(ray_engine.RayEngine, "_add", lambda engine: None)
     with connected(None, address="auto", gpus=False) as engine:
         assert engine.size == 2
-    assert slept == [2, 4]
+    assert pauses == [2, 4]
 
 
-def test_what_is_no_address_is_refused_at_once(slept):
+def test_invalid_address_raises_without_retry(pauses):
     with pytest.raises(ConfigError, match=r"nonsense .*check --ray-address"):
         connected(None, address="nonsense", gpus=False).__enter__()
-    assert slept == []
+    assert pauses == []

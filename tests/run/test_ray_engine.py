@@ -1,4 +1,4 @@
-"""Jobs on two Ray nodes of this machine: their results, their errors, and a process that is lost."""
+"""Jobs on two Ray nodes of this machine: results, errors, and lost processes and nodes."""
 
 import os
 import signal
@@ -18,18 +18,18 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture(scope="module")
 def cluster():
-    with two_nodes() as made:
-        yield made
+    with two_nodes() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def engine(cluster):
-    with connected(None, address=cluster.address, gpus=False) as made:
-        yield made
+    with connected(None, address=cluster.address, gpus=False) as opened:
+        yield opened
 
 
-def square(step, *, number: int, folder: Path) -> int:
-    """End its own process the first time that it is 3's turn."""
+def square_or_die(step, *, number: int, folder: Path) -> int:
+    """Square a number; the process kills itself at the first attempt at 3."""
     mark = folder / "killed"
     if number == 3 and not mark.exists():
         mark.touch()
@@ -38,7 +38,7 @@ def square(step, *, number: int, folder: Path) -> int:
     return number**2
 
 
-def slow(step, *, number: int) -> int:
+def slow_identity(step, *, number: int) -> int:
     time.sleep(0.3)
     return number
 
@@ -47,7 +47,7 @@ def fail(step) -> None:
     raise RunError("no such folder")
 
 
-# Functions of this file are not installed on the nodes: they travel by value.
+# The nodes cannot import this file, so its functions are pickled by value.
 @pytest.fixture(scope="module", autouse=True)
 def _by_value():
     import sys
@@ -55,29 +55,29 @@ def _by_value():
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-def test_a_job_whose_process_is_lost_is_done_again_once(engine, tmp_path: Path) -> None:
+def test_job_of_a_lost_process_is_repeated_once(engine, tmp_path: Path) -> None:
     assert engine.size == 2
     found: dict[int, int] = {}
 
     def work(number: int) -> None:
         assert number not in found
-        found[number] = engine.call(partial(square, number=number, folder=tmp_path))
+        found[number] = engine.call(partial(square_or_die, number=number, folder=tmp_path))
 
     for_each(engine, range(6), work)
     assert found == {number: number**2 for number in range(6)}
     assert (tmp_path / "killed").exists()
 
 
-def test_an_error_of_a_job_is_raised_as_it_is(engine) -> None:
+def test_error_of_a_job_is_raised(engine) -> None:
     with pytest.raises(RunError, match="no such folder"):
         engine.call(fail)
 
 
-def test_a_node_that_is_lost_leaves_its_jobs_to_the_others(engine, cluster) -> None:
+def test_jobs_of_a_lost_node_run_on_the_others(engine, cluster) -> None:
     found: list[int] = []
 
     def work(number: int) -> None:
-        found.append(engine.call(partial(slow, number=number)))
+        found.append(engine.call(partial(slow_identity, number=number)))
         if len(found) == 3:
             cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
 

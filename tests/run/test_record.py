@@ -1,4 +1,4 @@
-"""The run record: what is written is what is read, older versions open, damaged ones are refused in one line."""
+"""The run record: round trip, upgrade from version 1, and damage."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from pipeline.run.record import RunError, RunRecord, Stage, read_record, write_r
 VERSION_1 = Path(__file__).with_name("version_1_run.json")
 
 
-def test_a_record_is_read_as_it_was_written(tmp_path):
+def test_record_round_trip(tmp_path):
     record = RunRecord(
         settings=Settings(),
         stages={"photos": Stage(fingerprint="f", state="done", counts={"planned": 3})},
@@ -24,12 +24,12 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert not record.is_done("faces")
 
 
-def test_an_account_says_only_what_applies(tmp_path):
+def test_plain_record_omits_empty_fields(tmp_path):
     record = RunRecord(query={"opencv": {"images": 3, "known_before": 0, "calls_planned": 1}})
     assert set(record.plain()["query"]["opencv"]).isdisjoint({"service", "price", "stopped", "drift"})
 
 
-def test_a_run_of_version_1_opens_and_is_kept_in_the_current_version(tmp_path):
+def test_version_1_run_is_read_and_upgraded(tmp_path):
     old = json.loads(VERSION_1.read_text())
     (tmp_path / "run.json").write_bytes(VERSION_1.read_bytes())
     run = Run(tmp_path)
@@ -59,7 +59,7 @@ def test_a_run_of_version_1_opens_and_is_kept_in_the_current_version(tmp_path):
     ],
 )
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_damaged_record_is_refused_in_one_line(tmp_path, damage, version):
+def test_damaged_record_raises_in_one_line(tmp_path, damage, version):
     path = tmp_path / "run.json"
     path.write_text(json.dumps({"schema": version, **damage}))
     with pytest.raises(RunError) as caught:

@@ -1,4 +1,4 @@
-"""A file is read alike wherever it lies, and images are found again as files and in shards."""
+"""Local and remote files, and images as files and in shards."""
 
 import tarfile
 from pathlib import Path
@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
+from image_writing import write_files
 
 from pipeline.config.options import ConfigError
 from pipeline.run.image_store import ImageStore
@@ -19,20 +20,10 @@ def root(request, tmp_path):
     return tmp_path if request.param == "disk" else location(f"memory://{uuid4()}")
 
 
-def written(store, files=FILES, *, key="some"):
-    """Write files; name -> the name under which each is read."""
-    with store.writing(key) as writing:
-        for name, content in files.items():
-            path = writing.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-    return {name: writing.names.get(name, name) for name in files}
-
-
 @pytest.mark.parametrize("shards", [None, "tar", "parquet"])
-def test_what_was_written_is_read(root, shards):
+def test_files_are_read_as_written(root, shards):
     store = ImageStore(root, shards=shards)
-    for name, read in written(store).items():
+    for name, read in write_files(store, FILES).items():
         assert store.file(read).read_bytes() == FILES[name]
         with store.file(read).open("rb") as file:
             assert file.read() == FILES[name]
@@ -52,21 +43,21 @@ def members_of_parquet(path):
 
 
 @pytest.mark.parametrize(("kind", "members"), [("tar", members_of_tar), ("parquet", members_of_parquet)])
-def test_the_same_files_make_the_same_shard_and_others_can_read_it(tmp_path, kind, members):
-    names = [written(ImageStore(tmp_path / one, shards=kind)) for one in "ab"]
+def test_shards_are_reproducible_and_standard(tmp_path, kind, members):
+    names = [write_files(ImageStore(tmp_path / one, shards=kind), FILES) for one in "ab"]
     assert names[0] == names[1]
     shards = [tmp_path / one / f"images/some.{kind}" for one in "ab"]
     assert shards[0].read_bytes() == shards[1].read_bytes()
     assert members(shards[0]) == FILES
 
 
-def test_images_of_one_content_and_of_many_pages_are_found_in_parquet(tmp_path):
+def test_equal_and_large_images_in_parquet(tmp_path):
     files = {f"images/{number}.png": bytes([number // 2]) * 700_000 for number in range(8)} | {"images/x.png": b""}
     store = ImageStore(tmp_path, shards="parquet")
-    assert {name: store.file(read).read_bytes() for name, read in written(store, files).items()} == files
+    assert {name: store.file(read).read_bytes() for name, read in write_files(store, files).items()} == files
 
 
-def test_an_exception_leaves_no_shard(tmp_path):
+def test_exception_leaves_no_shard(tmp_path):
     def failing():
         with ImageStore(tmp_path, shards="tar").writing("some") as writing:
             (writing.folder / "a.png").write_bytes(b"half")
@@ -77,9 +68,9 @@ def test_an_exception_leaves_no_shard(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_only_files_that_are_not_kept_are_removed(root):
+def test_prune_removes_files_that_are_not_kept(root):
     store = ImageStore(root)
-    written(store)
+    write_files(store, FILES)
     assert store.prune(("images", "masks"), keep="images/gender/a/step1.png".__eq__) == 2
     assert [store.file(name).exists() for name in FILES] == [True, False, False]
 
@@ -91,13 +82,13 @@ def test_only_files_that_are_not_kept_are_removed(root):
         ("s3://key:secret@bucket/photos", "contains a password"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_refused(text, message):
+def test_invalid_urls_raise(text, message):
     with pytest.raises(ConfigError, match=message) as refused:
         location(text)
     assert "secret@" not in str(refused.value)
 
 
-def test_a_store_whose_package_is_missing_says_what_to_install(monkeypatch):
+def test_missing_package_raises_with_the_command_to_install(monkeypatch):
     import fsspec
 
     def missing(*_, **__):
@@ -108,7 +99,7 @@ def test_a_store_whose_package_is_missing_says_what_to_install(monkeypatch):
         RemoteFile("gs://bucket/a.jpg").read_bytes()
 
 
-def test_an_outage_is_no_property_of_a_file(monkeypatch):
+def test_outage_raises_a_storage_error(monkeypatch):
     import fsspec
 
     def out(*_, **__):
@@ -119,6 +110,6 @@ def test_an_outage_is_no_property_of_a_file(monkeypatch):
         RemoteFile("s3://bucket/a.jpg").read_bytes()
 
 
-def test_a_path_of_this_machine_stays_one():
+def test_local_paths_stay_paths():
     assert location("photos/a.jpg") == Path("photos/a.jpg")
     assert location("file:///photos/a.jpg") == Path("/photos/a.jpg")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.run import tables as records
+from pipeline.run import tables as tables_module
 from pipeline.run.record import RunError
 from pipeline.run.tables import (
     FACES,
@@ -25,7 +25,7 @@ TABLES = {"photos": PHOTOS, "faces": FACES, "labels": LABELS}
 STATUSES = ("ok", "failed", "excluded")
 
 
-def test_what_is_written_is_what_is_read(tmp_path):
+def test_table_round_trip(tmp_path):
     rows = [
         {"photo": "a ü.jpg", "status": "ok", "landmarks": [1.0, 2.5], "faces_found": 2, "score": 0.25},
         {"photo": "b.jpg", "status": "failed", "reason": "cannot be read"},
@@ -41,18 +41,18 @@ def test_what_is_written_is_what_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("columns", TABLES.values(), ids=TABLES)
-def test_an_empty_table_has_its_columns(columns):
+def test_empty_table_has_its_columns(columns):
     table = to_table([], columns)
     assert table.num_rows == 0
     assert table.schema == schema(columns)
 
 
-def test_a_column_that_the_table_lacks_is_an_error():
+def test_unknown_columns_raise():
     with pytest.raises(KeyError, match="does not have: colour, size"):
         to_table([{"photo": "a", "size": 1}, {"colour": 2}], PHOTOS)
 
 
-def test_a_write_that_fails_leaves_the_old_table_whole(tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_table(tmp_path, monkeypatch):
     path = tmp_path / "photos.parquet"
     write_table(to_table([{"photo": "old"}], PHOTOS), path)
 
@@ -67,7 +67,7 @@ def test_a_write_that_fails_leaves_the_old_table_whole(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("read", [read_frame, lambda path: list(read_frames(path))])
-def test_a_table_that_is_gone_or_damaged_is_named_in_one_line(tmp_path, read):
+def test_missing_or_damaged_table_raises_in_one_line(tmp_path, read):
     path = tmp_path / "photos.parquet"
     with pytest.raises(RunError, match=r"photos\.parquet is missing"):
         read(path)
@@ -81,37 +81,37 @@ def test_a_table_that_is_gone_or_damaged_is_named_in_one_line(tmp_path, read):
 
 
 @given(st.lists(st.sampled_from(STATUSES)))
-def test_everything_planned_is_accounted_for(statuses):
+def test_check_account_counts_statuses(statuses):
     counts = check_account(planned=len(statuses), statuses=iter(statuses), stage="faces")
     assert counts == {"planned": len(statuses)} | {status: statuses.count(status) for status in STATUSES}
 
 
 @given(st.lists(st.sampled_from(STATUSES)), st.integers(-3, 3).filter(bool))
-def test_what_was_lost_or_made_up_on_the_way_is_an_error(statuses, difference):
+def test_check_account_raises_for_lost_or_extra_rows(statuses, difference):
     with pytest.raises(AssertionError, match=r"stage faces: .* planned"):
         check_account(planned=len(statuses) + difference, statuses=statuses, stage="faces")
 
 
-def test_an_unknown_status_is_an_error():
+def test_unknown_status_raises():
     with pytest.raises(KeyError):
         check_account(planned=1, statuses=["fine"], stage="faces")
 
 
-def test_every_column_has_a_type_that_arrow_knows():
-    tables = [value for name, value in vars(records).items() if name.isupper() and isinstance(value, dict)]
+def test_columns_of_all_tables_have_arrow_types():
+    tables = [value for name, value in vars(tables_module).items() if name.isupper() and isinstance(value, dict)]
     assert len(tables) >= 5
     for columns in tables:
         assert schema(columns).names == list(columns)
 
 
-# Tables of results, in CSV
+# Result tables in CSV
 
 
 def read_back(frame):
     return frame_from_csv(frame_to_csv(frame), column_types(frame))
 
 
-def test_every_column_of_a_csv_comes_back_with_its_type():
+def test_csv_round_trip_keeps_types():
     frame = pd.DataFrame(
         {
             "label": ["007", "NA", ""],
@@ -129,25 +129,25 @@ def test_every_column_of_a_csv_comes_back_with_its_type():
     assert back["nothing"].isna().all()
 
 
-def test_counts_with_gaps_come_back_as_numbers():
+def test_csv_round_trip_of_integers_with_missing_values():
     back = read_back(pd.DataFrame({"photos": [3, None], "rows": pd.array([3, None], dtype="Int64")}))
     assert back["photos"].iloc[0] == back["rows"].iloc[0] == 3
     assert back.isna().sum().tolist() == [1, 1]
 
 
-def test_an_empty_csv_has_its_columns():
+def test_empty_csv_has_its_columns():
     assert list(read_back(pd.DataFrame(columns=["label", "slope"])).columns) == ["label", "slope"]
 
 
 @given(st.lists(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"])), min_size=1), st.floats(allow_nan=False))
-def test_labels_and_numbers_come_back_from_csv(labels, number):
+def test_csv_round_trip_of_labels_and_numbers(labels, number):
     frame = pd.DataFrame({"label": [*labels, "NA", "007", "'=x", "null"], "slope": number})
     back = read_back(frame)
     assert list(back["label"]) == list(frame["label"])
     assert list(back["slope"]) == list(frame["slope"])
 
 
-def test_what_is_missing_comes_back_missing():
+def test_csv_round_trip_of_missing_values():
     frame = read_back(pd.DataFrame({"name": ["a", "b"], "passed": [True, None], "figure": [1.0, None]}))
     assert frame["passed"][0] is True
     assert pd.isna(frame["passed"][1])

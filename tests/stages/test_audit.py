@@ -1,9 +1,10 @@
-"""A whole audit on a few portraits of the embedded sample: what is on disk, and what is asked."""
+"""An audit of a few portraits of the embedded sample, from photos to the report."""
 
 import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import cv2
@@ -20,7 +21,7 @@ from pipeline.run.tables import CHECKS, read_frame
 from pipeline.stages.audit import audit, estimate_run, make_counterfactuals, query_run, start_run
 
 PORTRAITS = 5
-ONE_BY_ONE = {"photos", "faces", "counterfactuals", "checks", "tables", "report"}
+STAGES_BY_PHOTO = {"photos", "faces", "counterfactuals", "checks", "tables", "report"}
 
 
 @pytest.fixture(scope="module")
@@ -43,31 +44,31 @@ def settings():
 
 
 @pytest.fixture(scope="module")
-def steps() -> dict[str, list[float]]:
-    """Stage -> by how much its bar moved each time, and in the end its total, of the audit of ``run``."""
+def bar_updates() -> dict[str, list[float]]:
+    """Stage -> the advances of its progress bar and, last, its total, for the audit ``run``."""
     return {}
 
 
 @pytest.fixture(scope="module")
-def run(portraits: Path, settings, steps, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(portraits: Path, settings, bar_updates, tmp_path_factory: pytest.TempPathFactory) -> Run:
     @contextmanager
     def watch(stage: str, *, total: int) -> Iterator[Callable[..., None]]:
-        steps[stage] = []
-        yield lambda count, note="": steps[stage].append(count)
-        steps[stage].append(total)
+        bar_updates[stage] = []
+        yield lambda count, note="": bar_updates[stage].append(count)
+        bar_updates[stage].append(total)
 
     return audit([portraits], tmp_path_factory.mktemp("runs") / "audit", settings=settings, given={}, watch=watch)
 
 
-def test_every_bar_moves_with_each_photo_and_ends_full(run: Run, steps: dict[str, list[float]]) -> None:
-    for stage, (*moves, total) in steps.items():
+def test_progress_bars_advance_by_photo_to_their_total(run: Run, bar_updates: dict[str, list[float]]) -> None:
+    for stage, (*moves, total) in bar_updates.items():
         assert sum(moves) == pytest.approx(total), stage
-        assert max(moves) <= 1 or stage not in ONE_BY_ONE, stage  # the others move by batches of answers and labels
-    assert set(steps) >= ONE_BY_ONE
-    assert len(steps["counterfactuals"]) > 2 * PORTRAITS  # both sweeps of each photo are seen
+        assert max(moves) <= 1 or stage not in STAGES_BY_PHOTO, stage  # other stages advance by batches
+    assert set(bar_updates) >= STAGES_BY_PHOTO
+    assert len(bar_updates["counterfactuals"]) > 2 * PORTRAITS  # by sweep
 
 
-def test_every_file_is_accounted_for(run: Run) -> None:
+def test_every_file_is_counted_in_every_stage(run: Run) -> None:
     photos = read_frame(run.path("photos.parquet"))
     assert len(photos) == PORTRAITS + 1
     assert photos.set_index("photo").at["notes.txt", "status"] != "ok"
@@ -77,13 +78,13 @@ def test_every_file_is_accounted_for(run: Run) -> None:
     assert read_frame(run.path("faces.parquet"))["status"].eq("ok").all()
 
 
-def test_only_the_mask_changes_between_the_steps(run: Run) -> None:
+def test_versions_differ_from_the_photo_inside_the_mask_only(run: Run) -> None:
     versions = read_frame(run.path("counterfactuals.parquet"))
     paths = read_frame(run.path("photos.parquet")).set_index("photo")["path"]
     for (photo, _), sweep in versions.groupby(["photo", "attribute"]):
         original = cv2.imread(str(paths[photo]))
-        steps = [cv2.imread(str(run.path(file))) for file in sweep["file"]]
-        changed = np.any([(step != original).any(axis=2) for step in steps], axis=0)
+        images = [cv2.imread(str(run.path(file))) for file in sweep["file"]]
+        changed = np.any([(image != original).any(axis=2) for image in images], axis=0)
         mask = cv2.imread(str(run.path(sweep["mask"].iloc[0])), cv2.IMREAD_UNCHANGED)
         assert not changed[mask == 0].any()
         assert (mask > 0).mean() == pytest.approx(sweep["mask_share"].iloc[0])
@@ -91,9 +92,7 @@ def test_only_the_mask_changes_between_the_steps(run: Run) -> None:
     assert versions["background_kept"].eq(1.0).all()
 
 
-def test_files_are_what_the_table_says(run: Run) -> None:
-    from hashlib import sha256
-
+def test_image_files_agree_with_the_table(run: Run) -> None:
     versions = read_frame(run.path("counterfactuals.parquet"))
     assert len(versions) == PORTRAITS * 6
     for row in versions.itertuples():
@@ -102,7 +101,7 @@ def test_files_are_what_the_table_says(run: Run) -> None:
     assert all(run.path("images").joinpath(name).is_file() for name in metadata["file_name"])
 
 
-def test_the_report_and_the_record_are_complete(run: Run) -> None:
+def test_report_and_record_are_complete(run: Run) -> None:
     page = run.path("report.html").read_text(encoding="utf-8")
     assert "opencv" in page
     assert "perceived gender" in page
@@ -115,12 +114,11 @@ def test_the_report_and_the_record_are_complete(run: Run) -> None:
     assert not run.path("parts").exists()
 
 
-def test_the_validity_card_is_in_the_record_and_among_the_tables(run: Run) -> None:
+def test_validity_card_in_the_record_equals_its_table(run: Run) -> None:
     card = run.read_csv("validity")
     recorded = json.loads(run.path("run.json").read_text())["validity"]
-    assert [(check["attribute"], check["name"]) for check in recorded] == list(
-        zip(card["attribute"], card["name"], strict=True)
-    )
+    keys = [(check["attribute"], check["name"]) for check in recorded]
+    assert keys == list(zip(card["attribute"], card["name"], strict=True))
     for check, row in zip(recorded, card.to_dict("records"), strict=True):
         assert check["passed"] in (True, False, None)
         assert check["passed"] == (None if pd.isna(row["passed"]) else row["passed"])
@@ -131,7 +129,7 @@ def test_the_validity_card_is_in_the_record_and_among_the_tables(run: Run) -> No
     assert {"effect", "crossing", "seam", "identity", "off-target: young"} <= {name for _, name in by_name}
 
 
-def test_lightness_and_the_photos_that_fail_are_tables_too(run: Run) -> None:
+def test_tables_of_lightness_and_failing_photos(run: Run) -> None:
     lightness = run.read_csv("lightness")
     assert set(lightness["attribute"]) == {"gender", "race"}
     assert set(lightness.loc[lightness["value"] == 0, "change"]) == {0}
@@ -145,38 +143,36 @@ def test_lightness_and_the_photos_that_fail_are_tables_too(run: Run) -> None:
     assert set(failures.loc[failures["check"] == "clipping", "photo"]) == set(clipped["photo"])
 
 
-def test_what_was_measured_on_the_pictures_together_is_kept(run: Run) -> None:
+def test_checks_of_the_image_sample_are_kept(run: Run) -> None:
     assert read_frame(run.path("checks.parquet")).columns.tolist() == list(CHECKS)
     assert run.record.stages["checks"].state == "done"
     card = {(check.attribute, check.name): check for check in run.record.validity}
-    assert card["gender", "detection"].passed is None, "five faces teach a classifier nothing"
+    assert card["gender", "detection"].passed is None, "five faces are too few"
     assert card["gender", "stencil"].passed is None
 
 
-def test_placebos_are_made_asked_about_and_estimated_next_to_the_edit(
-    portraits: Path, settings, tmp_path: Path
-) -> None:
+def test_placebos_are_made_queried_and_estimated(portraits: Path, settings, tmp_path: Path) -> None:
     sweep = settings.sweep.model_copy(update={"attributes": ("gender",), "placebos": ("random", "colour")})
     query = settings.query.model_copy(update={"adapters": ("opencv",)})
     options = settings.model_copy(update={"sweep": sweep, "query": query})
     two = sorted(portraits.glob("*.jpg"))[:2]
-    made = audit(two, tmp_path / "run", settings=options, given={})
+    audited = audit(two, tmp_path / "run", settings=options, given={})
     arms = {"edit", "random", "colour"}
-    for table, each in (("counterfactuals", 3), ("answers", 3)):
-        rows = read_frame(made.path(f"{table}.parquet"))
-        assert rows["arm"].value_counts().to_dict() == dict.fromkeys(arms, 2 * each)
-        assert made.record.stages["counterfactuals"].counts["ok"] == 2 * 3 * len(arms)
+    assert audited.record.stages["counterfactuals"].counts["ok"] == 2 * 3 * len(arms)
+    for table in ("counterfactuals", "answers"):
+        rows = read_frame(audited.path(f"{table}.parquet"))
+        assert rows["arm"].value_counts().to_dict() == dict.fromkeys(arms, 2 * 3)
     for table in ("effectiveness", "lightness", "slopes", "curves"):
-        frame = made.read_csv(table)
+        frame = audited.read_csv(table)
         assert set(frame["arm"]) == arms, table
-    card = {check.name: check for check in made.record.validity}
+    card = {check.name: check for check in audited.record.validity}
     assert {"placebo: random", "placebo: colour"} <= set(card)
-    metadata = pd.read_csv(made.path("images/metadata.csv"))
+    metadata = pd.read_csv(audited.path("images/metadata.csv"))
     assert set(metadata["arm"]) == arms
-    assert all(made.path("images").joinpath(name).is_file() for name in metadata["file_name"])
+    assert all(audited.path("images").joinpath(name).is_file() for name in metadata["file_name"])
 
 
-def test_other_thresholds_of_the_card_ask_and_edit_nothing_again(run: Run, tmp_path: Path) -> None:
+def test_other_validity_thresholds_repeat_no_earlier_stage(run: Run, tmp_path: Path) -> None:
     before = json.loads(run.path("run.json").read_text())["stages"]
     shutil.copytree(run.folder, tmp_path / "copy")
     changed = estimate_run(tmp_path / "copy", changes={"validity": {"off_target": 1.0, "clipped": 1.0}})
@@ -188,7 +184,7 @@ def test_other_thresholds_of_the_card_ask_and_edit_nothing_again(run: Run, tmp_p
     assert card["gender", "off-target: young"].passed is True
 
 
-def test_the_same_command_again_does_nothing(run: Run, portraits: Path, settings) -> None:
+def test_repeated_audit_does_nothing(run: Run, portraits: Path, settings) -> None:
     before = tables_of(run.folder)
     stages = json.loads(run.path("run.json").read_text())["stages"]
     continued = audit([portraits], run.folder, settings=settings, given={})
@@ -196,45 +192,45 @@ def test_the_same_command_again_does_nothing(run: Run, portraits: Path, settings
     assert continued.record.plain()["stages"] == stages
 
 
-def test_other_thresholds_load_no_classifier(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+def test_other_finding_thresholds_load_no_classifier(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
         raise AssertionError("a classifier was made")
 
-    monkeypatch.setattr("adapters.registry.create", refuse)
+    monkeypatch.setattr("adapters.registry.create", fail)
     changed = estimate_run(run.folder, changes={"statistics": {"max_p": 0.5, "min_slope": 0.0}})
     assert changed.record.settings.statistics.max_p == 0.5
     assert changed.record.stages["query"] == run.record.stages["query"]
     assert run.path("report.html").exists()
 
 
-def test_the_report_names_the_version_and_the_packages_are_recorded(run: Run) -> None:
+def test_versions_of_packages_are_recorded(run: Run) -> None:
     record = json.loads(run.path("run.json").read_text())
     assert record["packages"]["torch"]
     assert record["packages"]["counterslope"] in run.path("report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("perform", [query_run, estimate_run])
-def test_a_folder_that_is_no_run_keeps_its_files(perform, tmp_path: Path) -> None:
+def test_folder_that_is_not_a_run_keeps_its_files(perform, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("mine")
     with pytest.raises(RunError):
         perform(tmp_path, changes={})
     assert (tmp_path / "report.html").read_text() == "mine"
 
 
-def test_an_audit_does_not_depend_on_the_folder(run: Run, portraits: Path, settings, tmp_path: Path) -> None:
+def test_versions_are_independent_of_the_output_folder(run: Run, portraits: Path, settings, tmp_path: Path) -> None:
     other = Run(tmp_path / "other")
     make_counterfactuals(start_run(other, [portraits], settings=settings, given={}))
     versions = read_frame(run.path("counterfactuals.parquet"))
     assert read_frame(tmp_path / "other" / "counterfactuals.parquet").equals(versions)
 
 
-def test_a_folder_without_photos_is_refused(tmp_path: Path, settings) -> None:
+def test_folder_without_photos_raises(tmp_path: Path, settings) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "notes.txt").write_text("no photo")
     with pytest.raises(NoUsablePhotos, match="none of the 1 files"):
         audit([tmp_path / "in"], tmp_path / "out", settings=settings, given={})
 
 
-def test_a_folder_that_is_no_run_is_left_alone(portraits: Path, settings) -> None:
+def test_output_folder_that_is_not_a_run_raises(portraits: Path, settings) -> None:
     with pytest.raises(RunError, match="not a run"):
         audit([portraits], portraits, settings=settings, given={})

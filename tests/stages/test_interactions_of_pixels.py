@@ -1,4 +1,4 @@
-"""Classifiers of pixels with and without an interaction of gender and race, audited from photos to the table."""
+"""Audits of pixel classifiers with and without an interaction of gender and race."""
 
 import cv2
 import numpy as np
@@ -18,8 +18,8 @@ UNDER_EYES = [(144, 176, 80, 112), (144, 176, 208, 240)]
 CHEEKS = [(192, 208, 80, 112), (192, 208, 208, 240)]
 
 
-def looks(image: bytes) -> tuple[float, float]:
-    """How dark the upper lip is next to the skin below the eyes, which gender edits move, and how light the cheeks."""
+def lip_and_cheeks(image: bytes) -> tuple[float, float]:
+    """The darkness of the upper lip relative to the skin below the eyes, and the lightness of the cheeks."""
     grey = cv2.imdecode(np.frombuffer(image, np.uint8), cv2.IMREAD_GRAYSCALE)
 
     def mean(boxes):
@@ -29,12 +29,12 @@ def looks(image: bytes) -> tuple[float, float]:
 
 
 def additive(image: bytes) -> dict[str, float]:
-    lip, light = looks(image)
+    lip, light = lip_and_cheeks(image)
     return {"sum": float(np.clip(0.5 + lip + 0.5 * light, 0, 1))}
 
 
-def interacting(image: bytes) -> dict[str, float]:
-    lip, light = looks(image)
+def multiplicative(image: bytes) -> dict[str, float]:
+    lip, light = lip_and_cheeks(image)
     return {"product": float(np.clip(0.5 + lip * (0.6 + 1.2 * light), 0, 1))}
 
 
@@ -42,21 +42,21 @@ def interacting(image: bytes) -> dict[str, float]:
 def interactions(sample_folder, tmp_path_factory):
     photos = sample_folder(PORTRAITS, every=4)
     out = tmp_path_factory.mktemp("runs") / "crossed"
-    run = audit(photos, out=out, adapters=[additive, interacting], attributes=["gender*race"], options=OPTIONS)
+    run = audit(photos, out=out, adapters=[additive, multiplicative], attributes=["gender*race"], options=OPTIONS)
     return run.interactions().set_index("label")
 
 
-def test_an_interaction_in_the_classifier_is_found(interactions):
+def test_interaction_of_a_multiplicative_classifier_is_found(interactions):
     found = interactions.loc["product"]
     assert found["q"] < 0.001
-    assert found["difference_low"] > 0.01, "the lip counts for more where skin is lighter"
+    assert found["difference_low"] > 0.01, "the effect of the lip is larger on lighter skin"
 
 
-def test_effects_that_add_up_are_no_interaction_although_their_slopes_of_z_differ(interactions):
+def test_additive_classifier_has_no_interaction_despite_different_normalised_slopes(interactions):
     found = interactions.loc["sum"]
     slopes = found[["first_slope", "second_slope"]].astype(float)
-    assert (slopes > 0.05).all(), "the effect itself is there on both sides"
-    assert found["first_y_c"] - found["second_y_c"] > 0.03, "and so is that of race"
+    assert (slopes > 0.05).all(), "gender has an effect at both poles"
+    assert found["first_y_c"] - found["second_y_c"] > 0.03, "and race has one"
     assert found["difference_low"] < 0 < found["difference_high"]
     assert found["q"] > 0.05
     assert abs(found["difference"]) < 0.05 * slopes.mean()

@@ -1,4 +1,4 @@
-"""Large photos are decoded a few at a time, and give what they give together."""
+"""Batches of large photos, and their reduction for checks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +34,7 @@ def tables(out: Path) -> Mapping[str, pd.DataFrame]:
     return {name: read_frame(out / f"{name}.parquet") for name in ("faces", "counterfactuals", "checks")}
 
 
-def test_no_more_photos_are_decoded_at_once_than_their_pixels_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_photos_are_read_in_batches_of_limited_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "PIXELS_AT_ONCE", 1)
     lost = {**ROWS[0], "path": str(SAMPLE / "gone.jpg")}
     found = list(base.read_photos([*ROWS[:2], lost], options=PhotoOptions()))
@@ -42,7 +42,7 @@ def test_no_more_photos_are_decoded_at_once_than_their_pixels_allow(monkeypatch:
     assert [reason for _, missing in found for _, reason in missing] != []
 
 
-def test_photos_one_by_one_give_what_they_give_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_size_does_not_change_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     together = tables(tmp_path / "together")
     monkeypatch.setattr(base, "PIXELS_AT_ONCE", 1)
     alone = tables(tmp_path / "alone")
@@ -51,7 +51,7 @@ def test_photos_one_by_one_give_what_they_give_together(tmp_path: Path, monkeypa
     pd.testing.assert_frame_equal(alone["checks"], together["checks"], atol=0.02)
 
 
-def test_a_large_face_is_looked_at_in_a_smaller_photo() -> None:
+def test_large_faces_are_reduced_for_checks() -> None:
     photo = cv2.resize(cv2.imread(str(PHOTOS[0])), None, fx=4, fy=4)[..., ::-1]
     landmarks = 4 * np.array([[60, 70], [90, 70], [75, 90], [62, 105], [88, 105]]) + 1.5
     large = Subject("a.jpg", np.ascontiguousarray(photo), landmarks, {})

@@ -1,4 +1,4 @@
-"""An audit with an editor of others: only what failed is asked for again, and faces leave with consent alone."""
+"""Counterfactuals by an outside editor: repetition after failures, and consent to remote services."""
 
 import shutil
 import sys
@@ -39,33 +39,33 @@ def settings_with(editor, **options):
     return load_settings(given={"sweep": sweep}, environment={})
 
 
-def made(folder, settings, **options):
+def make_versions(folder, settings, **options):
     run = Run(folder / "run")
     with run.locked():
         make_counterfactuals(start_run(run, [folder / "a.jpg"], settings=settings, given={}, **options))
     return pd.read_parquet(folder / "run" / "counterfactuals.parquet")
 
 
-def test_the_same_command_again_asks_only_for_what_failed(folder):
+def test_repeated_command_requests_failed_versions_only(folder):
     settings = settings_with("python:half_editor:edit")
     (folder / "down").touch()
-    failed = made(folder, settings)
+    failed = make_versions(folder, settings)
     assert set(failed["status"]) == {"failed"}
     assert failed["reason"].str.contains("the service is down").all()
     (folder / "down").unlink()
     (folder / "asked.txt").unlink()
-    versions = made(folder, settings)
+    versions = make_versions(folder, settings)
     assert set(versions["status"]) == {"ok"}
     assert set(versions["arm"]) == {"edit", "colour"}
     assert (folder / "asked.txt").read_text().split() == ["2.0"]
     assert (versions["background_kept"] == 1).all()
-    made(folder, settings)
+    make_versions(folder, settings)
     assert (folder / "asked.txt").read_text().split() == ["2.0"]
 
 
-def test_a_service_elsewhere_gets_no_face_without_consent(folder):
+def test_remote_editor_needs_consent(folder):
     settings = settings_with("https://edit.example/v1", editor_price=20.0)
     with pytest.raises(PlanError, match=r"sending faces to edit\.example was not confirmed"):
-        made(folder, settings)
+        make_versions(folder, settings)
     plan = plan_of_photos([folder / "a.jpg"], [], settings)
     assert (plan.hosts, plan.calls, plan.usd) == (["edit.example"], 3, pytest.approx(0.06))

@@ -1,4 +1,4 @@
-"""Worker processes, and a process that is killed, leave the tables of a run in one process that is not."""
+"""Audits with worker processes, on Ray, and after kills have the tables of an uninterrupted single process."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from pipeline.config.sources import load_settings
 from pipeline.stages.audit import audit
 
 PORTRAITS = 4
-COUNTING = """
+COUNTING_ADAPTER = """
 import hashlib, pathlib
 def classify(image):
     with open({calls!r}, "a") as calls:
@@ -34,8 +34,8 @@ def portraits(sample_folder) -> Path:
 
 
 @pytest.fixture
-def audited(portraits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, float]]:
-    """Audits three portraits with an engine: its tables, and how many photos' versions were counted."""
+def run_audit(portraits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, float]]:
+    """Audit three portraits with an engine; return the tables and the progress of counterfactuals in photos."""
     for name, value in (("base.FEW", 0), ("query.FEW_IMAGES", 0), ("counterfactuals.CHUNK", 2), ("faces.CHUNK", 2)):
         monkeypatch.setattr(f"pipeline.stages.{name}", value)
     three = sorted(portraits.glob("*.jpg"))[:3]
@@ -67,26 +67,26 @@ def audited(portraits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
-def test_worker_processes_make_the_same_tables_and_files(audited: Callable[..., tuple[object, float]]) -> None:
-    (one, _), (two, counted) = (audited(EngineOptions(workers=workers)) for workers in (1, 2))
+def test_worker_processes_give_identical_tables(run_audit: Callable[..., tuple[object, float]]) -> None:
+    (one, _), (two, counted) = (run_audit(EngineOptions(workers=workers)) for workers in (1, 2))
     assert two == one
     assert counted == pytest.approx(3)
 
 
-def test_a_ray_node_that_is_lost_changes_no_table_and_no_file(audited: Callable[..., tuple[object, float]]) -> None:
+def test_lost_ray_node_does_not_change_the_tables(run_audit: Callable[..., tuple[object, float]]) -> None:
     pytest.importorskip("ray")
     with two_nodes() as cluster:
         engine = EngineOptions(kind="ray", workers=2, ray_address=cluster.address)
         second = next(iter(cluster.worker_nodes))
-        lost, counted = audited(engine, lambda: cluster.remove_node(second, allow_graceful=False))
-    assert lost == audited(EngineOptions(workers=1))[0]
+        lost, counted = run_audit(engine, lambda: cluster.remove_node(second, allow_graceful=False))
+    assert lost == run_audit(EngineOptions(workers=1))[0]
     assert counted == pytest.approx(3)
 
 
-def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tmp_path: Path) -> None:
+def test_repeatedly_killed_audit_ends_with_identical_tables(portraits: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     calls = tmp_path / "calls"
-    (tmp_path / "work" / "counting.py").write_text(COUNTING.format(calls=str(calls)))
+    (tmp_path / "work" / "counting.py").write_text(COUNTING_ADAPTER.format(calls=str(calls)))
     program = (
         "from pipeline.stages import base, counterfactuals; base.FEW = 0; counterfactuals.CHUNK = 2; "
         "from pipeline.cli.app import main; main()"
@@ -103,8 +103,8 @@ def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tm
         )
 
     assert start("whole").wait(timeout=300) == 0
-    asked = calls.read_text().split()
-    assert len(asked) == len(set(asked)) == PORTRAITS * 3
+    requested = calls.read_text().split()
+    assert len(requested) == len(set(requested)) == PORTRAITS * 3
     calls.unlink()
 
     moments = random.Random(4)
@@ -120,5 +120,5 @@ def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tm
     assert whole == killed
     assert (tmp_path / "whole/report.html").read_bytes() == (tmp_path / "killed/report.html").read_bytes()
     stages = json.loads((tmp_path / "killed" / "run.json").read_text())["stages"]
-    again_asked = calls.read_text().split()
-    assert len(again_asked) - len(set(again_asked)) <= stages["query"]["counts"]["possibly_asked_twice"]
+    requested_again = calls.read_text().split()
+    assert len(requested_again) - len(set(requested_again)) <= stages["query"]["counts"]["possibly_asked_twice"]
