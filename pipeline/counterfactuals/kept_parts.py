@@ -14,8 +14,8 @@ from pipeline.counterfactuals.mask import PARSER_ZOOM, locate, parser_view
 
 # Shares of light and colour that are kept: teeth, the white of the eye and the iris do not differ between groups.
 KEPT = {"mouth": 0.85, "eyes": 0.5}
-# Lightness relative to the surrounding skin at which a highlight starts, and at which a pixel keeps all its light and
-# colour in edits of skin tone: it shows the lamp's colour, and features darker or bluer than that are a grey patch.
+# Lightness relative to the surrounding skin at which a highlight starts, and at which it is not darkened by features in
+# edits of skin tone: it shows the lamp's colour, and a darker reflection is a grey patch.
 HIGHLIGHT = (1.1, 1.25)
 STILL_REACH = 0.04  # crop sides around an open mouth with hardly any displacement, so that teeth do not grow
 

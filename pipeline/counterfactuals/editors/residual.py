@@ -14,6 +14,7 @@ from torch import Tensor
 
 from models.alignment import aligned_crop, invert
 from models.fader import ATTRIBUTES
+from models.image_metrics import batch_luma, luma
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
 from models.precision import unit_batch
@@ -226,10 +227,13 @@ class ResidualBatch:
         colour, moved = (
             away[..., None, None, None] * field[faces, sides] for field in (changes.colour, changes.displacement)
         )
-        kept = self.kept_crops
+        taken = self.masks * (1 - self.kept_crops)
         if attribute.moves_colour:
-            kept = torch.maximum(kept, _over_crops(self.subjects, self.highlights))
-        colour = self.masks * (1 - kept) * colour
+            lit = self.masks * (1 - _over_crops(self.subjects, self.highlights))
+            taken = torch.where(
+                batch_luma(colour.flatten(0, 1)).unflatten(0, away.shape) < 0, taken.minimum(lit), taken
+            )
+        colour = taken * colour
         colour = colour / (1 + (colour * 127.5 / LIGHT).square().mean(dim=2, keepdim=True)).sqrt()
         moved = self.rims * moved
         moved = moved / (1 + (moved / FARTHEST).square().sum(dim=2, keepdim=True)).sqrt()
@@ -321,13 +325,15 @@ class ResidualBatch:
         inner = inner_mask(mask, rim=INNER * subject.crop_side)[..., None]
         colours, moves = [], []
         for part in parts:
-            kept = within(self.kept[place], there)
-            if part.attribute.moves_colour:
-                kept = np.maximum(kept, within(self.highlights[place], there))
-            taken = (mask * (1 - kept))[..., None]
+            taken = mask * (1 - within(self.kept[place], there))
             levels = (part.changes.colour[place] * 127.5).movedim(1, -1).contiguous().numpy()
             sides = part.changes.displacement[place].movedim(1, -1).contiguous().numpy()
-            colours += [taken * to_patch(one, subject, there) for one in levels]
+            for side, one in zip((-1, 1), levels, strict=True):
+                share, colour = taken, to_patch(one, subject, there)
+                if part.attribute.moves_colour:
+                    unlit = mask * (1 - within(self.highlights[place], there))
+                    share = np.where(side * luma(colour) < 0, np.minimum(taken, unlit), taken)
+                colours.append(share[..., None] * colour)
             moves += [inner * to_patch(one, subject, there) for one in sides]
         if grey:
             colours = [without_colour(one) for one in colours]
