@@ -69,14 +69,14 @@ def test_model_without_trained_classifier_is_refused(tmp_path: Path) -> None:
     state = load_file(folder / "model.safetensors")
     body = {name: value for name, value in state.items() if not name.startswith("classifier")}
     save_file(body, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(AdapterError, match=r"no trained image classifier: its weights lack classifier.bias"):
+    with pytest.raises(AdapterError, match=r"is not a trained image classifier: its weights lack classifier.bias"):
         make_adapter("huggingface", str(folder), batch=1).send([IMAGE])
 
 
 def test_incomplete_folder_is_explained(tmp_path: Path) -> None:
     folder = tiny_transformer(tmp_path / "tiny")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(AdapterError, match=r"lacks model.safetensors: fetch the model again"):
+    with pytest.raises(AdapterError, match=r"lacks model.safetensors: download the complete model again"):
         make_adapter("huggingface", str(folder))
     with pytest.raises(AdapterError, match="a folder has no revisions"):
         make_adapter("huggingface", str(folder), revision="main")
