@@ -72,6 +72,7 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
     tables = ("attribution", "attribution_steps", "attribution_photos")
     shows = ("attribution_steps",)  # earlier versions stored both ends only
     options = AttributionOptions
+    uses = ()
     examples = (
         "counterslope attribution runs/portraits --adapter face-attributes --label smiling --photos 12 --steps 3",
     )

@@ -26,6 +26,7 @@ class ReviewAnalysis(Analysis[Options]):
     name = "review"
     command = "review-results"
     options = Options
+    uses = ()
     examples = ("counterslope review-results runs/portraits",)
 
     def compute(self, source: Path, options: Options, *, watch: Watch = unwatched) -> Result:

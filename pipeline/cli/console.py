@@ -65,7 +65,7 @@ def show_run(folder: Path, *, as_json: bool) -> None:
     if content["report"]:
         console.print(f"\nReport: [bold]{content['report']}[/bold]", soft_wrap=True)
     if content["copy"]:
-        console.print(f"Images and a copy of the run: {escape(visible(content['copy']))}", soft_wrap=True)
+        _print_line(console, f"Images and a copy of the run: {content['copy']}")
 
 
 def print_plan(plan: "Plan", *, error: bool = True) -> None:
@@ -106,7 +106,14 @@ def print_plan(plan: "Plan", *, error: bool = True) -> None:
             portraits = pluralise(row.sentinels, "synthetic portrait")
             lines.append(f"  Calls and cost include {portraits}, which detect a change of the service.")
         for line in lines:
-            console.print(escape(visible(line)), soft_wrap=True)
+            _print_line(console, line)
+
+
+def _print_line(console: Any, text: str) -> None:
+    """Print a text that may come from outside, without wrapping it."""
+    from rich.markup import escape
+
+    console.print(escape(visible(text)), soft_wrap=True)
 
 
 def _print_stages(console: Any, stages: Mapping[str, Mapping[str, Any]]) -> None:
@@ -118,7 +125,6 @@ def _print_stages(console: Any, stages: Mapping[str, Mapping[str, Any]]) -> None
 
 
 def _print_accounts(console: Any, query: Mapping[str, Mapping[str, Any]], *, busy: bool) -> None:
-    from rich.markup import escape
 
     from pipeline.report.words import account_words
 
@@ -130,10 +136,10 @@ def _print_accounts(console: Any, query: Mapping[str, Mapping[str, Any]], *, bus
             parts.append(f"{facts['answers_last_minute']} in the last minute, {duration(facts['seconds_left'])} left")
         if not busy and facts.get("without_outcome") and "possibly_billed" not in facts:
             parts.append(f"{pluralise(facts['without_outcome'], 'request')} without outcome, possibly billed")
-        console.print(escape(visible(f"{name}: {', '.join(parts)}")), soft_wrap=True)
+        _print_line(console, f"{name}: {', '.join(parts)}")
         for failure in facts.get("reasons", []):
             line = f"  {pluralise(failure['count'], 'time')}: {failure['reason']}"
-            console.print(escape(visible(line)), soft_wrap=True)
+            _print_line(console, line)
 
 
 def _print_validity(console: Any, checks: Sequence[Mapping[Hashable, Any]]) -> None:
@@ -151,7 +157,6 @@ def _print_validity(console: Any, checks: Sequence[Mapping[Hashable, Any]]) -> N
 
 
 def _print_findings(console: Any, content: Mapping[str, Any]) -> None:
-    from rich.markup import escape
 
     tables = content["stages"].get("tables", {"state": "missing"})
     if tables["state"] != "done":
@@ -163,11 +168,11 @@ def _print_findings(console: Any, content: Mapping[str, Any]) -> None:
     estimated = pluralise(tables["counts"]["estimable"], "slope")
     console.print(f"\n{pluralise(len(findings), 'finding')} among {estimated} that could be estimated.")
     for line in content["no_slopes"]:
-        console.print(f"  {escape(visible(line))}", soft_wrap=True)
+        _print_line(console, f"  {line}")
     swept = settings_of(Run(Path(content["run"]))).sweep.chosen()
     for row in findings[:STRONGEST]:
         sentence = finding(row, poles_of(row["attribute"], swept))
-        console.print(f"  {escape(visible(row['adapter']))}: {escape(visible(sentence))}", soft_wrap=True)
+        _print_line(console, f"  {row['adapter']}: {sentence}")
     if len(findings) > STRONGEST:
         console.print(f"  {pluralise(len(findings) - STRONGEST, 'more finding')} in the report.")
 
