@@ -16,9 +16,9 @@ from models.judge import Classifier, perceive_crops
 from pipeline.config.attributes import Attribute
 
 STRENGTHS = (0.5, 2.0)  # bounds of a face's strength, as multiples of the common strength
-# Target log-odds of the higher pole per unit of the value: a rise from -1 to +1 by 0.40 and by 0.38. Faces that respond
+# Target log-odds of the higher pole per unit of the value: a rise from -1 to +1 by 0.40 and by 0.42. Faces that respond
 # more are moved less, faces that hardly respond are moved as far as the bounds allow.
-ODDS = {"gender": 0.85, "race": 0.8}
+ODDS = {"gender": 0.85, "race": 0.9}
 # Scales that bring perceived age and smile to units near 1.
 HELD = {"young": 15.0, "smiling": 0.6}
 # Units of each held field that are applied against a unit of change. The fields move 0.27 and 0.5 units (24 portraits).
