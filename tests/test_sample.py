@@ -21,13 +21,13 @@ def manifest() -> list[dict[str, str]]:
     return read("manifest.csv")
 
 
-def test_manifest_lists_at_least_64_portraits(manifest: list[dict[str, str]]) -> None:
+def test_manifest_lists_at_least_64_portraits(manifest):
     portraits = {path.name for path in SAMPLE.glob("*.jpg")}
     assert len(portraits) >= 64
     assert sorted(row["photo"] for row in manifest) == sorted(portraits)
 
 
-def test_portraits_are_large_and_the_sample_is_small() -> None:
+def test_portraits_are_large_and_the_sample_is_small():
     files = list(SAMPLE.glob("*.jpg"))
     for file in files:
         with Image.open(file) as portrait:
@@ -35,7 +35,7 @@ def test_portraits_are_large_and_the_sample_is_small() -> None:
     assert sum(file.stat().st_size for file in files) <= 3_000_000
 
 
-def test_gender_race_and_age_are_balanced(manifest: list[dict[str, str]]) -> None:
+def test_gender_race_and_age_are_balanced(manifest):
     genders = Counter(row["gender"] for row in manifest)
     assert genders["female"] == genders["male"] == len(manifest) / 2
     cells = Counter((row["gender"], row["race"]) for row in manifest)
@@ -48,9 +48,7 @@ def test_gender_race_and_age_are_balanced(manifest: list[dict[str, str]]) -> Non
     assert min(np.histogram(ages, bins=[18, 30, 45, 60, 81])[0]) >= 8
 
 
-def test_portraits_blend_at_least_five_faces_without_frequent_reuse(
-    manifest: list[dict[str, str]],
-) -> None:
+def test_portraits_blend_at_least_five_faces_without_frequent_reuse(manifest):
     sources = read("sources.csv")
     blended = {row["photo"]: row["faces"].split() for row in sources}
     for row in manifest:
@@ -60,7 +58,7 @@ def test_portraits_blend_at_least_five_faces_without_frequent_reuse(
     assert max(uses.values()) <= 3
 
 
-def test_each_portrait_has_one_clear_face(manifest: list[dict[str, str]]) -> None:
+def test_each_portrait_has_one_clear_face(manifest):
     portraits = [np.array(Image.open(SAMPLE / row["photo"]).convert("RGB")) for row in manifest]
     for row, faces in zip(manifest, FaceDetector().detect(portraits), strict=True):
         assert len(faces) == 1, row["photo"]

@@ -23,7 +23,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def service(**given: object) -> Service:
-    return Service("Greenhouse", "vision.greenhouse.example", "nothing", "unknown", **given)  # type: ignore[arg-type]
+    return Service("Greenhouse", "vision.greenhouse.example", "nothing", "unknown", **given)
 
 
 SERVICE = service(credentials=("GREEN_KEY", "GREEN_ID"))
@@ -39,13 +39,13 @@ SERVICE = service(credentials=("GREEN_KEY", "GREEN_ID"))
         (service(lifecycle="discontinued", ends=date(2021, 12, 1)), "warning", "ended on 2021-12-01"),
     ],
 )
-def test_end_of_service_is_reported(declared: Service, state: str, text: str) -> None:
+def test_end_of_service_is_reported(declared, state, text):
     check = lifecycle_check(declared, today=NOW.date())
     assert check.state == state
     assert text in check.finding
 
 
-def test_credentials_are_named_and_never_shown() -> None:
+def test_credentials_are_named_and_never_shown():
     check = credentials_check(SERVICE, {"GREEN_KEY": "planted-secret", "GREEN_ID": " "}, usable=False)
     assert (check.state, check.finding) == ("warning", "set: GREEN_KEY; not set: GREEN_ID")
     assert credentials_check(SERVICE, {}, usable=False).state == "failed"
@@ -57,7 +57,7 @@ def test_credentials_are_named_and_never_shown() -> None:
     ("seconds", "state", "text"),
     [(2, "ok", "2 s ahead of"), (-90, "warning", "90 s behind"), (400, "failed", "400 s ahead of")],
 )
-def test_wrong_clock_is_reported(seconds: int, state: str, text: str) -> None:
+def test_wrong_clock_is_reported(seconds, state, text):
     date = format_datetime(NOW - timedelta(seconds=seconds), usegmt=True)
     check = clock_check(Probe(status=200, date=date), now=NOW)
     assert check.state == state
@@ -66,26 +66,26 @@ def test_wrong_clock_is_reported(seconds: int, state: str, text: str) -> None:
     assert clock_check(Probe(status=200, date="soon"), now=NOW).state == "skipped"
 
 
-def test_unreachable_host_is_reported() -> None:
+def test_unreachable_host_is_reported():
     assert reachability_check("https://a.example", Probe(status=404)).state == "ok"
     check = reachability_check("https://a.example", Probe(problem="nothing answers there"))
     assert check.state == "failed"
     assert "HTTPS_PROXY" in check.fix
 
 
-def test_address_is_the_one_requests_are_sent_to() -> None:
+def test_address_is_the_one_requests_are_sent_to():
     class Remote:
         capabilities = Capabilities(service=SERVICE)
         parameters = MappingProxyType({"endpoint": "http://127.0.0.1:1/v1"})
 
-    assert address_of(Remote()) == "http://127.0.0.1:1/v1"  # type: ignore[arg-type]
+    assert address_of(Remote()) == "http://127.0.0.1:1/v1"
     assert address_of(create("opencv")) is None
     assert declared_address(SERVICE) == "https://vision.greenhouse.example"
     assert declared_address(Service("", "REGION.example.com", "", "")) is None
     assert declared_address(Service("", "the one of the option url", "", "")) is None
 
 
-def test_every_exceeded_limit_is_named() -> None:
+def test_every_exceeded_limit_is_named():
     limits = Limits(max_bytes=10, max_pixels=100, min_side=50, max_side=30, formats=("png",))
     check = limits_check(limits, size=20, width=40, height=40, kind="jpeg")
     assert check.state == "failed"
@@ -95,7 +95,7 @@ def test_every_exceeded_limit_is_named() -> None:
     assert limits_check(Limits(), size=20, width=40, height=40, kind="jpeg").state == "ok"
 
 
-def test_canary_is_checked_by_its_answer() -> None:
+def test_canary_is_checked_by_its_answer():
     adapter = create("opencv")
     good = RawAnswer(b'{"labels": [["smile", 0.25], ["frontal face", 0.9]]}')
     assert canary_check(adapter, good).finding == "2 labels: frontal face 0.9, smile 0.25"
@@ -110,7 +110,7 @@ def test_canary_is_checked_by_its_answer() -> None:
     assert adapter.parse(good)[0] == Label("smile", 0.25)
 
 
-def test_price_of_one_call() -> None:
+def test_price_of_one_call():
     price = Price(1.5, as_of=date(2026, 5, 28), source="its list")
     declared = Capabilities(service=service(price=price), features=("labels", "faces"))
     assert price_of_one(declared) == "about US$ 0.0030 as of 2026-05-28"

@@ -9,7 +9,7 @@ from adapters.options import kind_of
 from adapters.registry import describe
 
 
-def test_options_are_described_with_type_default_and_help() -> None:
+def test_options_are_described_with_type_default_and_help():
     found = describe("onnx:any.onnx")
     options = {option.name: option for option in found.options}
     assert found.usage == "onnx:TARGET"
@@ -21,7 +21,7 @@ def test_options_are_described_with_type_default_and_help() -> None:
     assert "Args" not in found.about
 
 
-def test_adapter_without_target_is_described() -> None:
+def test_adapter_without_target_is_described():
     found = describe("opencv")
     assert (found.usage, found.target) == ("opencv", "")
     with pytest.raises(AdapterError, match="no adapter 'opncv'"):
@@ -46,5 +46,5 @@ def test_adapter_without_target_is_described() -> None:
         (Any, "value"),
     ],
 )
-def test_annotation_is_put_into_words(annotation: Any, words: str) -> None:
+def test_annotation_is_put_into_words(annotation, words):
     assert kind_of(annotation) == words

@@ -63,25 +63,23 @@ def ended(pid: int) -> bool:
     return False
 
 
-def test_one_process_answers_all_images(program: Callable[..., Command]) -> None:
+def test_one_process_answers_all_images(program):
     adapter = program(
         "for line in sys.stdin: row = json.loads(line); say(id=row['id'], labels=[[str(os.getpid()), 1]])"
     )
-    first, second = adapter.send([b"a"])[0], adapter.send([b"b"])[0]
-    assert isinstance(first, RawAnswer)
-    assert isinstance(second, RawAnswer)
+    first, second = answer_to(adapter, b"a"), answer_to(adapter, b"b")
     assert adapter.parse(first) == adapter.parse(second)
     assert json.loads(first.body)["id"] != json.loads(second.body)["id"]
 
 
-def test_large_input_and_noisy_output_do_not_block(program: Callable[..., Command]) -> None:
+def test_large_input_and_noisy_output_do_not_block(program):
     adapter = program("print('loading ' * 50_000); sys.stderr.write('warning ' * 50_000)\n" + FAITHFUL)
     assert labels(adapter, b"x" * 1000) == [{"size": 1.0}]
     echo = program("for line in sys.stdin: row = json.loads(line); say(id=row['id'], labels=[['mb', size(row) / 1e7]])")
     assert labels(echo, b"x" * 3_000_000) == [{"mb": 0.3}]
 
 
-def test_batch_may_be_answered_in_any_order(program: Callable[..., Command]) -> None:
+def test_batch_may_be_answered_in_any_order(program):
     adapter = program(
         "while rows := [json.loads(sys.stdin.readline()) for _ in range(3)]:\n"
         "    for row in reversed(rows): say(id=row['id'], labels=[['size', size(row) / 10]])",
@@ -90,7 +88,7 @@ def test_batch_may_be_answered_in_any_order(program: Callable[..., Command]) -> 
     assert labels(adapter, b"a", b"bb", b"ccc") == [{"size": 0.1}, {"size": 0.2}, {"size": 0.3}]
 
 
-def test_reported_error_fails_only_its_image(program: Callable[..., Command]) -> None:
+def test_reported_error_fails_only_its_image(program):
     adapter = program(
         "for line in sys.stdin:\n"
         "    row = json.loads(line)\n"
@@ -102,7 +100,7 @@ def test_reported_error_fails_only_its_image(program: Callable[..., Command]) ->
     assert labels(adapter, b"xx") == [{}]
 
 
-def test_crash_fails_its_image_and_the_program_restarts(program: Callable[..., Command]) -> None:
+def test_crash_fails_its_image_and_the_program_restarts(program):
     adapter = program(
         "for line in sys.stdin:\n"
         "    row = json.loads(line)\n"
@@ -114,7 +112,7 @@ def test_crash_fails_its_image_and_the_program_restarts(program: Callable[..., C
     assert labels(adapter, b"xxx") == [{"size": 0.3}]
 
 
-def test_crash_in_a_batch_fails_only_its_image(program: Callable[..., Command]) -> None:
+def test_crash_in_a_batch_fails_only_its_image(program):
     adapter = program(
         "for line in sys.stdin:\n"
         "    row = json.loads(line)\n"
@@ -123,7 +121,6 @@ def test_crash_in_a_batch_fails_only_its_image(program: Callable[..., Command]) 
         batch=4,
     )
     first, bad, third, fourth = adapter.send([b"xx", b"x", b"xxx", b"xxxx"])
-    assert isinstance(bad, NoAnswer)
     assert "killed by signal 9" in bad.reason
     assert [adapter.parse(answer)[0].score for answer in (first, third, fourth) if isinstance(answer, RawAnswer)] == [
         0.2, 0.3, 0.4,
@@ -144,9 +141,7 @@ def test_crash_in_a_batch_fails_only_its_image(program: Callable[..., Command]) 
         ("os.close(0); time.sleep(9)", "gave no answer within 0.2 s"),
     ],
 )
-def test_invalid_answer_is_explained_and_ends_the_process(
-    program: Callable[..., Command], tmp_path: Path, body: str, reason: str
-) -> None:
+def test_invalid_answer_is_explained_and_ends_the_process(program, tmp_path, body, reason):
     hangs = "no answer" in reason
     adapter = program(
         f"open('pid', 'w').write(str(os.getpid()))\n{body}", timeout=0.2 if hangs else 10, start=0 if hangs else 10
@@ -155,7 +150,7 @@ def test_invalid_answer_is_explained_and_ends_the_process(
     assert not (tmp_path / "pid").exists() or ended(int((tmp_path / "pid").read_text()))
 
 
-def test_last_line_without_newline_is_read(program: Callable[..., Command]) -> None:
+def test_last_line_without_newline_is_read(program):
     adapter = program(
         "row = json.loads(sys.stdin.readline()); print(json.dumps({'id': row['id'], 'labels': []}), end='')"
     )
@@ -163,7 +158,7 @@ def test_last_line_without_newline_is_read(program: Callable[..., Command]) -> N
     assert labels(adapter, b"x") == [{}]  # by a new process: the first has ended
 
 
-def test_program_that_never_answers_stops_the_run(program: Callable[..., Command]) -> None:
+def test_program_that_never_answers_stops_the_run(program):
     adapter = program("sys.exit('no module named torch')", restarts=2)
     assert "no module named torch" in failure(adapter).reason
     assert "no module named torch" in failure(adapter).reason
@@ -171,14 +166,14 @@ def test_program_that_never_answers_stops_the_run(program: Callable[..., Command
         adapter.send([b"x"])
 
 
-def test_out_of_range_score_is_refused_when_parsed(program: Callable[..., Command]) -> None:
+def test_out_of_range_score_is_refused_when_parsed(program):
     adapter = program("for line in sys.stdin: say(id=json.loads(line)['id'], labels=[['a', float('nan')]])")
     answer = answer_to(adapter, b"x")
     with pytest.raises(AnswerError, match="0-1"):
         adapter.parse(answer)
 
 
-def test_several_processes_run_in_parallel(program: Callable[..., Command]) -> None:
+def test_several_processes_run_in_parallel(program):
     from concurrent.futures import ThreadPoolExecutor
 
     adapter = program(
@@ -192,7 +187,7 @@ def test_several_processes_run_in_parallel(program: Callable[..., Command]) -> N
 
 
 @pytest.mark.parametrize("how", ["close", "forgotten"])
-def test_no_process_survives_the_adapter(program: Callable[..., Command], tmp_path: Path, how: str) -> None:
+def test_no_process_survives_the_adapter(program, tmp_path, how):
     # It starts another program and obeys neither the end of its input nor SIGTERM.
     body = (
         "import signal, subprocess\n"
@@ -215,7 +210,7 @@ def test_no_process_survives_the_adapter(program: Callable[..., Command], tmp_pa
 
 
 @pytest.mark.parametrize("end", ["pass", "os._exit(1)", "os.kill(os.getpid(), 9)"])
-def test_no_process_survives_the_end_of_the_audit(tmp_path: Path, end: str) -> None:
+def test_no_process_survives_the_end_of_the_audit(tmp_path, end):
     (tmp_path / "classify.py").write_text(f"{HEAD}open('pid', 'w').write(str(os.getpid()))\n{FAITHFUL}")
     code = (
         "import os, sys; from adapters import registry\n"
@@ -227,7 +222,7 @@ def test_no_process_survives_the_end_of_the_audit(tmp_path: Path, end: str) -> N
     assert ended(int((tmp_path / "pid").read_text()))
 
 
-def test_command_is_not_passed_to_a_shell(tmp_path: Path) -> None:
+def test_command_is_not_passed_to_a_shell(tmp_path):
     script = tmp_path / "odd name; touch broken"
     script.write_text(f"#!{sys.executable}\n{HEAD}{FAITHFUL}")
     script.chmod(0o755)
@@ -238,7 +233,7 @@ def test_command_is_not_passed_to_a_shell(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [script]
 
 
-def test_version_changes_with_the_files_of_the_command(program: Callable[..., Command], tmp_path: Path) -> None:
+def test_version_changes_with_the_files_of_the_command(program, tmp_path):
     first = program(FAITHFUL).model
     assert program(FAITHFUL).model == first
     assert program(FAITHFUL + "  # edited").model != first
@@ -261,12 +256,12 @@ def test_version_changes_with_the_files_of_the_command(program: Callable[..., Co
         ("'unclosed", "cannot be split"),
     ],
 )
-def test_command_that_cannot_run_is_explained(tmp_path: Path, target: str, message: str) -> None:
+def test_command_that_cannot_run_is_explained(tmp_path, target, message):
     (tmp_path / "readable.txt").write_text("x")
     with pytest.raises(AdapterError, match=message):
         make_adapter("command", target, folder=tmp_path)
 
 
-def test_invalid_options_are_refused() -> None:
+def test_invalid_options_are_refused():
     with pytest.raises(AdapterError, match=r"processes.*1-64"):
         make_adapter("command", sys.executable, processes=0)

@@ -11,7 +11,7 @@ from adapters.credentials import checked_url, on_this_machine, redacted, secret
 @pytest.mark.parametrize(
     "url", ["https://a.example/v1/", "http://127.0.0.1:80/v1/", "http://localhost/v1", "http://[::1]/v1"]
 )
-def test_https_and_loopback_urls_may_carry_credentials(url: str) -> None:
+def test_https_and_loopback_urls_may_carry_credentials(url):
     assert checked_url(url, adapter="x", option="endpoint", credential=True) == url.rstrip("/")
 
 
@@ -31,13 +31,13 @@ def test_https_and_loopback_urls_may_carry_credentials(url: str) -> None:
         ("https://a.example/#x", r"end before any \?"),
     ],
 )
-def test_invalid_url_is_refused_by_option_name(url: str, message: str) -> None:
+def test_invalid_url_is_refused_by_option_name(url, message):
     with pytest.raises(AdapterError, match=f"option 'endpoint'.*{message}") as caught:
         checked_url(url, adapter="x", option="endpoint", credential=True)
     assert "word" not in str(caught.value).replace("password", "")
 
 
-def test_url_without_credential_may_be_http_with_query() -> None:
+def test_url_without_credential_may_be_http_with_query():
     url = "http://a.example/?mode=1"
     assert checked_url(url, adapter="x", option="url", credential=False, query=True) == url
     assert not on_this_machine("a.example")
@@ -61,23 +61,23 @@ def test_url_without_credential_may_be_http_with_query() -> None:
         ("http://[::1", False),
     ],
 )
-def test_loopback_is_recognised_by_the_parsed_host(address: str, loopback: bool) -> None:
+def test_loopback_is_recognised_by_the_parsed_host(address, loopback):
     assert on_this_machine(address) == loopback
 
 
 @pytest.mark.parametrize("value", ["", "  ", "two\nlines", "schlüssel"])
-def test_unusable_secret_is_named_but_not_shown(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_secret_is_named_but_not_shown(value, monkeypatch):
     monkeypatch.setenv("SOME_KEY", value)
     with pytest.raises(AdapterError, match="SOME_KEY") as caught:
         secret("SOME_KEY", adapter="x")
     assert not value.strip() or value not in str(caught.value)
 
 
-def test_longest_secret_is_redacted_first() -> None:
+def test_longest_secret_is_redacted_first():
     assert redacted(b"abcdef abcd xy", ["abcd", "abcdef", "xy"]) == b"*** *** xy"
 
 
-def test_encoded_secrets_are_redacted() -> None:
+def test_encoded_secrets_are_redacted():
     key = 'a/b+c="d\\e&f'
     for form in (key, json.dumps(key), json.dumps(key).replace("/", "\\/"), quote(key, safe=""), escape(key)):
         assert b"***" in redacted(form.encode(), [key])

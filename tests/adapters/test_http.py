@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 from adapter_calls import IMAGE, answer_to, failure_on, make_adapter, scores_of
-from fakes.http_server import FakeServer, Request, Response
+from fakes.http_server import FakeServer, Response
 from fakes.pixel_scores import pixel_scores, score_slopes, sweep_images
 from fakes.rest_service import rest_service
 from hypothesis import given
@@ -36,7 +36,7 @@ BODIES: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("options", BODIES)
-def test_known_slopes_are_recovered_with_every_body(options: dict[str, object]) -> None:
+def test_known_slopes_are_recovered_with_every_body(options):
     images = sweep_images()
     with FakeServer(rest_service(SECRET)) as server:
         adapter = clinic(server.url, **options)
@@ -56,7 +56,7 @@ def test_known_slopes_are_recovered_with_every_body(options: dict[str, object]) 
         ("parallel", {"items": None, "label": "labels[*]", "score": "scores[*]"}),
     ],
 )
-def test_labels_are_found_in_answers_of_several_shapes(shape: str, options: dict[str, object]) -> None:
+def test_labels_are_found_in_answers_of_several_shapes(shape, options):
     image = sweep_images()[0]
     with FakeServer(rest_service(SECRET, shape=shape)) as server:
         adapter = clinic(server.url, **options)
@@ -79,7 +79,7 @@ def test_labels_are_found_in_answers_of_several_shapes(shape: str, options: dict
         (Response(409, {"error": {"message": "conflict"}}), "later", None),
     ],
 )
-def test_failure_states_retry_and_wait(response: str | Response, retry: str, wait: float | None) -> None:
+def test_failure_states_retry_and_wait(response, retry, wait):
     with FakeServer(rest_service(SECRET)) as server:
         server.fault = lambda _: response
         adapter = clinic(
@@ -92,7 +92,7 @@ def test_failure_states_retry_and_wait(response: str | Response, retry: str, wai
 
 
 @pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
-def test_unreadable_success_is_kept_and_refused(fault: str) -> None:
+def test_unreadable_success_is_kept_and_refused(fault):
     with FakeServer(rest_service(SECRET)) as server:
         server.fault = lambda _: fault
         adapter = clinic(server.url)
@@ -101,24 +101,24 @@ def test_unreadable_success_is_kept_and_refused(fault: str) -> None:
         adapter.parse(outcome)
 
 
-def test_overlong_answer_is_cut() -> None:
+def test_overlong_answer_is_cut():
     with FakeServer(lambda _: Response(200, b"x" * 5000)) as server:
         outcome = failure_on(clinic(server.url, most_bytes=1000))
     assert "longer than 1000 bytes" in outcome.reason
 
 
-def test_version_in_the_answer_is_kept() -> None:
+def test_version_in_the_answer_is_kept():
     with FakeServer(lambda _: Response(200, {"meta": {"model": "v9"}, "result": {"tags": []}})) as server:
         answer = answer_to(clinic(server.url, version_path="meta.model"))
     assert answer.headers["version"] == "v9"
 
 
-def test_refused_credentials_stop_the_run_and_are_redacted() -> None:
+def test_refused_credentials_stop_the_run_and_are_redacted():
     with FakeServer(rest_service("another")) as server, pytest.raises(AdapterError, match="check CLINIC_KEY") as caught:
         clinic(server.url, error_path="error.message").send(sweep_images()[:1])
     assert SECRET not in str(caught.value)
 
-    def echo(request: Request) -> Response:
+    def echo(request):
         return Response(200, {"result": {"tags": [{"tag": {"en": SECRET}, "p": 1}]}}, {"X-Request-Id": SECRET})
 
     with FakeServer(echo) as server:
@@ -159,13 +159,13 @@ def test_refused_credentials_stop_the_run_and_are_redacted() -> None:
         ({"colour": 1}, "no option 'colour'"),
     ],
 )
-def test_options_are_checked_before_any_request(options: dict[str, object], message: str) -> None:
+def test_options_are_checked_before_any_request(options, message):
     with pytest.raises(AdapterError, match=message):
         clinic(**{"url": "https://clinic.example/", **options})
 
 
-def test_key_in_the_query_is_sent_and_redacted() -> None:
-    def answer(request: Request) -> Response:
+def test_key_in_the_query_is_sent_and_redacted():
+    def answer(request):
         assert request.query == {"mode": "fast", "key": SECRET}
         return Response(200, {"result": {"tags": [{"tag": {"en": request.query["key"]}, "p": 1}]}})
 
@@ -181,7 +181,7 @@ def test_key_in_the_query_is_sent_and_redacted() -> None:
         clinic("https://clinic.example/", query={"key": "abc"})
 
 
-def test_target_names_the_adapter() -> None:
+def test_target_names_the_adapter():
     options = {"url": "http://clinic.example/?mode=fast", "label": "[*]"}
     assert registry.create("http", options).name == "http"
     other = make_adapter("http", "other", **options)
@@ -199,7 +199,7 @@ JSON = st.recursive(
 @given(
     content=JSON, scale=st.sampled_from(["0-1", "0-100", "logit"]), paths=st.sampled_from([("a", "b"), ("[0]", "[1]")])
 )
-def test_arbitrary_answer_is_parsed_or_refused(content: object, scale: str, paths: tuple[str, str]) -> None:
+def test_arbitrary_answer_is_parsed_or_refused(content, scale, paths):
     url = "https://clinic.example"
     adapters = [
         make_adapter("http", url=url, items="a", label=paths[0], score=paths[1], scale=scale),

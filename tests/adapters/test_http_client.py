@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from fakes.http_server import FakeServer, Request, Response
+from fakes.http_server import FakeServer, Response
 from hypothesis import example, given
 from hypothesis import strategies as st
 from urllib3.util.connection import create_connection
@@ -61,18 +60,17 @@ def raw_server() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
         end()
 
 
-def test_reply_is_returned_unchanged(client: HttpClient) -> None:
+def test_reply_is_returned_unchanged(client):
     with FakeServer(lambda request: Response(201, b"\x00\xff" + request.body, {"X-Request-Id": "7"})) as server:
         reply = client(Call(f"{server.url}/path", b"body", {"X-Key": SECRET}))
-        assert isinstance(reply, Reply)
         assert (reply.status, reply.body, reply.headers["x-request-id"]) == (201, b"\x00\xffbody", "7")
         assert server.requests[0].headers["x-key"] == SECRET
 
 
-def test_connection_is_reused(client: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_is_reused(client, monkeypatch):
     connections = []
 
-    def connect(*args: object, **kwargs: object) -> socket.socket:
+    def connect(*args, **kwargs):
         connections.append(args)
         return create_connection(*args, **kwargs)
 
@@ -84,33 +82,29 @@ def test_connection_is_reused(client: HttpClient, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirect_is_not_followed(client: HttpClient, status: int) -> None:
+def test_redirect_is_not_followed(client, status):
     with (
         FakeServer(lambda _: Response(200, b"trap")) as trap,
         FakeServer(lambda _: Response(status, b"", {"Location": trap.url})) as server,
     ):
         outcome = client(Call(server.url, headers={"Authorization": SECRET}))
-        assert isinstance(outcome, NoAnswer)
         assert "redirected" in outcome.reason
         assert (outcome.retry, outcome.billed) == ("never", False)
         assert trap.requests == []
 
 
-def test_overlong_reply_is_cut_and_its_start_kept(client: HttpClient) -> None:
+def test_overlong_reply_is_cut_and_its_start_kept(client):
     with FakeServer(lambda _: Response(200, b"x" * 5_000_000)) as server:
         outcome = client(Call(server.url))
-    assert isinstance(outcome, NoAnswer)
     assert "longer than 100000 bytes" in outcome.reason
     assert outcome.billed
-    assert outcome.reply is not None
     assert outcome.reply.body == b"x" * 10_000
 
 
-def test_decompression_bomb_is_cut(client: HttpClient) -> None:
+def test_decompression_bomb_is_cut(client):
     packed = gzip.compress(b"x" * 5_000_000)
     with FakeServer(lambda _: Response(200, packed, {"Content-Encoding": "gzip"})) as server:
         outcome = client(Call(server.url))
-    assert isinstance(outcome, NoAnswer)
     assert "longer than" in outcome.reason
 
 
@@ -122,10 +116,8 @@ def test_decompression_bomb_is_cut(client: HttpClient) -> None:
         (b"HTTP/1.1 200 OK\r\nX: ", b"x", 5),
     ],
 )
-def test_slow_reply_times_out(
-    client: HttpClient, raw_server: Callable[..., str], start: bytes, part: bytes, seconds: float
-) -> None:
-    def trickle(connection: socket.socket) -> None:
+def test_slow_reply_times_out(client, raw_server, start, part, seconds):
+    def trickle(connection):
         connection.sendall(start)
         for _ in range(100):
             connection.sendall(part)
@@ -133,16 +125,15 @@ def test_slow_reply_times_out(
 
     started = monotonic()
     outcome = client(Call(raw_server(trickle)))
-    assert isinstance(outcome, NoAnswer)
     assert "took longer than 0.5 s" in outcome.reason
     assert (outcome.retry, outcome.billed) == ("later", True)
     assert monotonic() - started < seconds
 
 
-def test_time_limit_is_per_reply(raw_server: Callable[..., str]) -> None:
+def test_time_limit_is_per_reply(raw_server):
     client = HttpClient(timeout=(2.0, 2.0), longest=0.5)
 
-    def answer(connection: socket.socket) -> None:
+    def answer(connection):
         for _ in range(3):
             sleep(0.3)
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -164,30 +155,27 @@ def test_time_limit_is_per_reply(raw_server: Callable[..., str]) -> None:
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
     ],
 )
-def test_broken_reply_may_have_been_billed(client: HttpClient, raw_server: Callable[..., str], sent: bytes) -> None:
+def test_broken_reply_may_have_been_billed(client, raw_server, sent):
     outcome = client(Call(raw_server(lambda connection: connection.sendall(sent))))
-    assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.billed) == ("later", True)
     assert "127.0.0.1" in outcome.reason
 
 
-def test_missing_reply_may_have_been_billed() -> None:
+def test_missing_reply_may_have_been_billed():
     client = HttpClient(timeout=(0.2, 0.2))
     with FakeServer(lambda _: Response(200, b"late", seconds=0.5)) as server:
         outcome = client(Call(server.url))
-    assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.billed) == ("later", True)
 
 
-def test_unreachable_host_bills_nothing(client: HttpClient) -> None:
+def test_unreachable_host_bills_nothing(client):
     outcome = client(Call("http://127.0.0.1:1/?key=no", headers={"Authorization": SECRET}))
-    assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.billed) == ("later", False)
     assert "could not be reached" in outcome.reason
     assert "key=no" not in outcome.reason
 
 
-def test_netrc_is_not_read(client: HttpClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_netrc_is_not_read(client, tmp_path, monkeypatch):
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password hidden\n")
     (tmp_path / ".netrc").chmod(0o600)
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
@@ -196,15 +184,15 @@ def test_netrc_is_not_read(client: HttpClient, tmp_path: Path, monkeypatch: pyte
         assert "authorization" not in server.requests[0].headers
 
 
-def test_cookies_are_not_kept(client: HttpClient) -> None:
+def test_cookies_are_not_kept(client):
     with FakeServer(lambda _: Response(200, b"ok", {"Set-Cookie": "session=1; Path=/"})) as server:
         for _ in range(2):
             client(Call(server.url))
         assert "cookie" not in server.requests[1].headers
 
 
-def test_secrets_are_in_no_reply_and_no_repr(client: HttpClient) -> None:
-    def echo(request: Request) -> Response:
+def test_secrets_are_in_no_reply_and_no_repr(client):
+    def echo(request):
         return Response(200, str(dict(request.headers)).encode(), {"X-Echo": request.headers["authorization"]})
 
     with FakeServer(echo) as server:
@@ -217,7 +205,7 @@ def test_secrets_are_in_no_reply_and_no_repr(client: HttpClient) -> None:
     assert reply.headers["x-echo"] == "Key ***"
 
 
-def test_invalid_header_is_not_shown(client: HttpClient) -> None:
+def test_invalid_header_is_not_shown(client):
     outcome = client(Call("http://127.0.0.1:1/", headers={"Authorization": f"{SECRET}\nX: y"}))
     assert isinstance(outcome, NoAnswer)
     assert SECRET not in repr(outcome)
@@ -232,13 +220,11 @@ def test_invalid_header_is_not_shown(client: HttpClient) -> None:
         *((status, "never") for status in (304, 400, 401, 403, 404, 413, 415, 501)),
     ],
 )
-def test_status_decides_retry_and_wait(status: int, retry: str) -> None:
+def test_status_decides_retry_and_wait(status, retry):
     failed = failure_of(Reply(status, {"retry-after": "3"}, b"raw"), "broken")
-    assert failed is not None
     assert failed.reason == f"HTTP {status}: broken"
     assert failed.retry == retry
     assert failed.wait == (None if retry == "never" else 3)
-    assert failed.reply is not None
     assert (failed.reply.body, failed.reply.status) == (b"raw", status)
     assert failure_of(Reply(200, {}, b"<html>")) is None
 
@@ -264,7 +250,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
         ({"retry-after": ""}, None),
     ],
 )
-def test_retry_after_is_read_in_seconds(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_is_read_in_seconds(headers, seconds):
     assert retry_after(headers, now=NOW) == seconds
 
 
@@ -272,12 +258,12 @@ def test_retry_after_is_read_in_seconds(headers: dict[str, str], seconds: float 
 @example("Sun, 01 Mar 99999 12:01:00 GMT")
 @example("Sun, 01 Mar 2026 12:01:00 +9999999999")
 @example(" , ")
-def test_arbitrary_retry_after_is_accepted(text: str) -> None:
+def test_arbitrary_retry_after_is_accepted(text):
     seconds = retry_after({"retry-after": text}, now=NOW)
     assert seconds is None or 0 <= seconds < float("inf")
 
 
-def test_selected_headers_are_kept() -> None:
+def test_selected_headers_are_kept():
     headers = {"x-id": "7" * 500, "date": "today", "set-cookie": "no"}
     assert kept_headers(headers, ("x-id", "x-other")) == {"x-id": "7" * 200, "date": "today"}
     answers = raw_answers(Reply(207, headers, b"both"), 2, headers=("x-id",))
@@ -287,7 +273,7 @@ def test_selected_headers_are_kept() -> None:
 
 @given(st.text() | st.none() | st.integers() | st.lists(st.text()))
 @example("a\r\nb\u202ec\x00\ud800")
-def test_text_of_a_service_becomes_one_printable_line(text: object) -> None:
+def test_text_of_a_service_becomes_one_printable_line(text):
     shown = one_line(text, most=50)
     assert len(shown) <= 50
     assert shown == "" or shown.isprintable()

@@ -35,11 +35,11 @@ def scores(reply: object = REPLY, **options: object) -> dict[str, float]:
         ({"items": "result.more", "label": "a", "may_lack_items": True}, {}),
     ],
 )
-def test_paths_select_labels_and_scores(options: dict[str, object], labels: dict[str, float]) -> None:
+def test_paths_select_labels_and_scores(options, labels):
     assert scores(**options) == labels
 
 
-def test_empty_path_is_the_whole_reply() -> None:
+def test_empty_path_is_the_whole_reply():
     assert scores({"cat": 0.5}, items="", label="[0]", score="[1]") == {"cat": 0.5}
     assert scores([["cat", 50]], items="", label="[0]", score="[1]", scale="0-100") == {"cat": 0.5}
 
@@ -56,19 +56,19 @@ def test_empty_path_is_the_whole_reply() -> None:
         ({"label": "keys(result.tags)"}, "no list at"),
     ],
 )
-def test_missing_value_is_named_by_its_path(options: dict[str, object], message: str) -> None:
+def test_missing_value_is_named_by_its_path(options, message):
     with pytest.raises(AnswerError, match=message):
         scores(**options)
 
 
-def test_labels_and_scores_of_unequal_items_are_refused() -> None:
+def test_labels_and_scores_of_unequal_items_are_refused():
     reply = [{"name": "a"}, {"p": 0.5}, {"name": "c", "p": 0.25}]
     with pytest.raises(AnswerError, match="nothing at"):
         scores(reply, label="[*].name", score="[*].p")
 
 
 @pytest.mark.parametrize("path", [".a", "a..b", "a.", "a[", "a[x]", "a b", 'a["x"]', "a[*", "nofunction("])
-def test_invalid_path_is_refused(path: str) -> None:
+def test_invalid_path_is_refused(path):
     with pytest.raises(ValidationError, match="'label': the path"):
         JsonLabels(items="a", label=path)
 
@@ -83,6 +83,6 @@ def test_invalid_path_is_refused(path: str) -> None:
         ["a", "a.b", "[0]", "a[-1]", "a[*]", "[*].a[*]", "keys(@)", "max(a)", "a || b", "sort_by(a, &b)"]
     ),
 )
-def test_any_path_into_any_reply_is_parsed_or_refused(content: object, path: str) -> None:
+def test_any_path_into_any_reply_is_parsed_or_refused(content, path):
     with suppress(AnswerError):
         assert all(0 <= score <= 1 for score in scores(content, items=path, label="a").values())

@@ -11,7 +11,7 @@ from adapters.base import AdapterError
 from adapters.packages import install_command, package
 
 
-def test_missing_package_is_named_as_on_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named_as_on_the_index(monkeypatch):
     with pytest.raises(AdapterError, match=r"'clip:x' needs .* 'nothing_like_it', .*install.* nothing_like_it"):
         package("nothing_like_it", adapter="clip:x")
     monkeypatch.setitem(sys.modules, "open_clip", None)
@@ -19,7 +19,7 @@ def test_missing_package_is_named_as_on_the_index(monkeypatch: pytest.MonkeyPatc
         package("open_clip", adapter="clip:x")
 
 
-def test_install_command_targets_this_environment() -> None:
+def test_install_command_targets_this_environment():
     words = shlex.split(install_command("botocore>=1.35"))
     assert words[-1] == "botocore>=1.35"
     assert words[1:4] == ["pip", "install", "--python"] or words[1:4] == ["-m", "pip", "install"]
@@ -28,7 +28,7 @@ def test_install_command_targets_this_environment() -> None:
 
 
 @pytest.mark.parametrize("own_uv", [False, True])
-def test_install_command_without_pip_uses_uv(tmp_path: Path, own_uv: bool) -> None:
+def test_install_command_without_pip_uses_uv(tmp_path, own_uv):
     """As set up by scripts/setup.sh: .venv without pip, and uv on the path or in .venv/uv."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", ".venv"], cwd=tmp_path, check=True)
     if own_uv:

@@ -23,7 +23,7 @@ def module(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
-def test_user_function_is_an_adapter(module: Callable[[str], str], tmp_path: Path) -> None:
+def test_user_function_is_an_adapter(module, tmp_path):
     name = module("def look(image): return {'starts with P': float(image[1:2] == b'P')}")
     before = list(sys.path)
     adapter = make_adapter("python", f"{name}:look", path=tmp_path)
@@ -33,7 +33,7 @@ def test_user_function_is_an_adapter(module: Callable[[str], str], tmp_path: Pat
     assert sys.path == before
 
 
-def test_input_array_is_rgb(module: Callable[[str], str], tmp_path: Path) -> None:
+def test_input_array_is_rgb(module, tmp_path):
     code = "def look(image): return [('red', image[0, 0, 0] / 255), (f'{image.shape} {image.dtype}', 1)]"
     adapter = make_adapter("python", f"{module(code)}:look", path=tmp_path, input="array")
     image = drawn_face()
@@ -53,9 +53,7 @@ def test_input_array_is_rgb(module: Callable[[str], str], tmp_path: Path) -> Non
         ("{'a': __import__('numpy').float32(0.5)}", {"a": 0.5}),
     ],
 )
-def test_result_may_be_dict_pairs_or_names(
-    module: Callable[[str], str], tmp_path: Path, result: str, expected: dict[str, float]
-) -> None:
+def test_result_may_be_dict_pairs_or_names(module, tmp_path, result, expected):
     adapter = make_adapter("python", f"{module(f'def look(image): return {result}')}:look", path=tmp_path)
     assert scores_of(adapter, answer_to(adapter, b"x")) == expected
 
@@ -77,14 +75,14 @@ def test_result_may_be_dict_pairs_or_names(
         ("{chr(0xD800): 0.5}", "UTF-8"),
     ],
 )
-def test_other_results_are_refused(module: Callable[[str], str], tmp_path: Path, result: str, message: str) -> None:
+def test_other_results_are_refused(module, tmp_path, result, message):
     name = module(f"def look(image): return {result}")
     adapter = make_adapter("python", f"{name}:look", path=tmp_path)
     with pytest.raises(AnswerError, match=f"python:{name}:look returned something that is not labels: .*{message}"):
         adapter.send([b"x"])
 
 
-def test_version_changes_with_the_file(module: Callable[[str], str], tmp_path: Path) -> None:
+def test_version_changes_with_the_file(module, tmp_path):
     first = make_adapter("python", f"{module('def look(image): return []')}:look", path=tmp_path)
     second = make_adapter("python", f"{module('def look(image): return [0]')}:look", path=tmp_path)
     assert first.model != second.model
@@ -104,9 +102,7 @@ def test_version_changes_with_the_file(module: Callable[[str], str], tmp_path: P
         ("", "{name}", "write python:module:function"),
     ],
 )
-def test_function_that_cannot_be_loaded_is_explained(
-    module: Callable[[str], str], tmp_path: Path, code: str, target: str, message: str
-) -> None:
+def test_function_that_cannot_be_loaded_is_explained(module, tmp_path, code, target, message):
     name = module(code)
     before = list(sys.path)
     with pytest.raises(AdapterError, match=message):

@@ -54,12 +54,11 @@ def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("installed_package")
-def test_installed_package_adds_an_adapter() -> None:
+def test_installed_package_adds_an_adapter():
     adapter = registry.create("brightness", {"gain": "2"})
     assert adapter.parse(adapter.send([bytes([51])])[0])[0].score == pytest.approx(0.4)
     row = registry.describe("brightness")
     assert row.summary == "How bright the first byte is."
-    assert row.capabilities is not None
     assert (row.capabilities.remote, row.capabilities.labels) == (False, ("bright",))
     assert [(option.name, option.kind, option.default) for option in row.options] == [
         ("gain", "number more than 0", "1.0")
@@ -67,7 +66,7 @@ def test_installed_package_adds_an_adapter() -> None:
 
 
 @pytest.mark.usefixtures("installed_package")
-def test_broken_package_is_reported_and_hides_no_other_adapter() -> None:
+def test_broken_package_is_reported_and_hides_no_other_adapter():
     with pytest.raises(AdapterError, match=r"install.* a_package_nobody_has"):
         registry.create("needy")
     with pytest.raises(AdapterError, match="brightness_adapter:Nothing cannot be resolved"):
@@ -77,7 +76,7 @@ def test_broken_package_is_reported_and_hides_no_other_adapter() -> None:
     assert problems["opencv"] is None
 
 
-def test_new_adapter_needs_one_file_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_adapter_needs_one_file_and_one_line(tmp_path, monkeypatch):
     (tmp_path / "toy_adapter.py").write_text(THIRD_PARTY)  # one file
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(registry.BUILT_IN, "toy", "toy_adapter:Brightness")  # one line
@@ -92,7 +91,7 @@ def test_new_adapter_needs_one_file_and_one_line(tmp_path: Path, monkeypatch: py
         registry.create("toy", {"gain": -1})
 
 
-def test_every_adapter_has_a_one_line_summary() -> None:
+def test_every_adapter_has_a_one_line_summary():
     for row in registry.describe_all():
         assert row.summary
         assert "\n" not in row.summary
@@ -125,12 +124,12 @@ def test_every_adapter_has_a_one_line_summary() -> None:
         ),
     ],
 )
-def test_wrong_name_or_option_is_explained(spec: str, options: dict[str, object], message: str) -> None:
+def test_wrong_name_or_option_is_explained(spec, options, message):
     with pytest.raises(AdapterError, match=message):
         registry.create(spec, options)
 
 
-def test_listing_and_describing_import_no_heavy_package() -> None:
+def test_listing_and_describing_import_no_heavy_package():
     code = (
         "import sys; from adapters import registry; registry.names(); registry.describe_all();"
         "print(sorted({'torch', 'cv2', 'numpy', 'pandas', 'pyarrow', 'PIL', 'facenet_pytorch'} & set(sys.modules)))"

@@ -63,11 +63,11 @@ def counterslope(site: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., R
     return invoke
 
 
-def test_example_is_short() -> None:
+def test_example_is_short():
     assert len(block("python", "# greenhouse.py").splitlines()) < 60
 
 
-def test_example_is_listed_and_described(counterslope: Callable[..., Result]) -> None:
+def test_example_is_listed_and_described(counterslope):
     rows = {row["name"]: row for row in json.loads(counterslope("adapters", "--json").stdout)}
     assert rows["greenhouse"]["remote"]
     assert rows["greenhouse"]["usd_per_1000"] == 2.0
@@ -81,7 +81,7 @@ def test_example_is_listed_and_described(counterslope: Callable[..., Result]) ->
         assert part in response
 
 
-def test_doctor_names_refused_key_without_showing_it(counterslope: Callable[..., Result], server: FakeServer) -> None:
+def test_doctor_names_refused_key_without_showing_it(counterslope, server):
     option = f"greenhouse.endpoint={server.url}"
     good = counterslope("adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes")
     assert good.exit_code == 0, good.stdout + good.stderr
@@ -95,7 +95,7 @@ def test_doctor_names_refused_key_without_showing_it(counterslope: Callable[...,
     assert KEY not in good.stdout + good.stderr
 
 
-def test_doctor_without_consent_sends_no_portrait(counterslope: Callable[..., Result], server: FakeServer) -> None:
+def test_doctor_without_consent_sends_no_portrait(counterslope, server):
     before = sum(request.method == "POST" for request in server.requests)
     done = counterslope("adapters", "doctor", "greenhouse", "--adapter-option", f"greenhouse.endpoint={server.url}")
     assert done.exit_code == 0
@@ -103,7 +103,7 @@ def test_doctor_without_consent_sends_no_portrait(counterslope: Callable[..., Re
     assert sum(request.method == "POST" for request in server.requests) == before
 
 
-def test_example_is_audited(counterslope: Callable[..., Result], server: FakeServer, tmp_path: Path) -> None:
+def test_example_is_audited(counterslope, server, tmp_path):
     run = unqueried_run(tmp_path / "run")
     endpoint = f"greenhouse.endpoint={server.url}"
     done = counterslope("query", str(run.folder), "--adapter", "greenhouse", "--adapter-option", endpoint, "--yes")

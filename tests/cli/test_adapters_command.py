@@ -20,7 +20,7 @@ def invoke(monkeypatch: pytest.MonkeyPatch, invoke):
     return lambda *words: invoke("adapters", *words)
 
 
-def test_adapters_are_listed_with_lifecycle_and_price(invoke) -> None:
+def test_adapters_are_listed_with_lifecycle_and_price(invoke):
     result = invoke()
     assert result.exit_code == 0
     for name in registry.BUILT_IN:
@@ -35,7 +35,7 @@ def test_adapters_are_listed_with_lifecycle_and_price(invoke) -> None:
 
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
-def test_info_needs_no_credentials(invoke, name: str) -> None:
+def test_info_needs_no_credentials(invoke, name):
     result = invoke("info", name)
     assert result.exit_code == 0, result.output
     content = json.loads(invoke("info", name, "--json").output)
@@ -45,7 +45,7 @@ def test_info_needs_no_credentials(invoke, name: str) -> None:
     assert ("no image leaves this machine" in result.output) == (service is None)
 
 
-def test_list_and_info_import_no_heavy_package() -> None:
+def test_list_and_info_import_no_heavy_package():
     heavy = {"torch", "onnxruntime", "open_clip", "transformers", "requests", "pandas", "cv2"}
     code = (
         "import sys; from typer.testing import CliRunner; from pipeline.cli.app import app\n"
@@ -57,7 +57,7 @@ def test_list_and_info_import_no_heavy_package() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_doctor_of_a_working_local_classifier(invoke) -> None:
+def test_doctor_of_a_working_local_classifier(invoke):
     result = invoke("doctor", "opencv", "--json")
     assert result.exit_code == 0
     content = json.loads(result.output)
@@ -66,7 +66,7 @@ def test_doctor_of_a_working_local_classifier(invoke) -> None:
     assert {check["state"] for check in content["checks"]} == {"ok"}
 
 
-def test_doctor_reports_missing_credentials(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_missing_credentials(invoke, monkeypatch):
     from adapters.doctor import Probe
 
     monkeypatch.setattr("adapters.doctor._probe", lambda _: Probe(status=404))
@@ -76,7 +76,7 @@ def test_doctor_reports_missing_credentials(invoke, monkeypatch: pytest.MonkeyPa
     assert "export GOOGLE_API_KEY=..." in result.output
 
 
-def test_doctor_checks_options_and_names(invoke) -> None:
+def test_doctor_checks_options_and_names(invoke):
     result = invoke("doctor", "opencv", "--adapter-option", "opencv.short_side=3")
     assert result.exit_code == 1
     assert "must be in 24-1024" in result.output
@@ -88,7 +88,7 @@ def test_doctor_checks_options_and_names(invoke) -> None:
     assert "did you mean 'opencv'?" in result.output
 
 
-def test_unknown_adapter_is_one_line_of_output(invoke) -> None:
+def test_unknown_adapter_is_one_line_of_output(invoke):
     result = invoke("doctor", "nope")
     assert result.exit_code == 2
     assert result.output.strip().count("\n") == 0
@@ -96,7 +96,7 @@ def test_unknown_adapter_is_one_line_of_output(invoke) -> None:
     assert "counterslope adapters" in result.output
 
 
-def test_crash_of_the_classifier_is_a_finding(invoke, tmp_path: Path) -> None:
+def test_crash_of_the_classifier_is_a_finding(invoke, tmp_path):
     (tmp_path / "doctored_module.py").write_text("def look(image): raise RuntimeError('no [bold]weights')")
     result = invoke(
         "doctor", "python:doctored_module:look", "--adapter-option", f"python:doctored_module:look.path={tmp_path}"
@@ -105,7 +105,7 @@ def test_crash_of_the_classifier_is_a_finding(invoke, tmp_path: Path) -> None:
     assert "RuntimeError: no [bold]weights" in result.output
 
 
-def test_name_between_colons_is_not_an_emoji(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_between_colons_is_not_an_emoji(invoke, monkeypatch):
     from adapters.doctor import Probe
 
     monkeypatch.setattr("adapters.doctor._probe", lambda _: Probe(status=404))

@@ -17,13 +17,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_an_example(invoke, command: str) -> None:
+def test_help_shows_an_example(invoke, command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
     assert f"counterslope {command}" in " ".join(result.output.split())
 
 
-def test_help_lists_commands_in_groups(invoke) -> None:
+def test_help_lists_commands_in_groups(invoke):
     from pipeline.cli.options import PANELS
 
     shown = invoke("--help").output
@@ -35,7 +35,7 @@ def test_help_lists_commands_in_groups(invoke) -> None:
     assert shown.index("Analyses") < shown.index(" leakage ")
 
 
-def test_package_and_help_import_no_heavy_package() -> None:
+def test_package_and_help_import_no_heavy_package():
     check = (
         "import sys, pipeline, pipeline.cli.app; "
         "heavy = {'torch', 'pandas', 'pyarrow', 'cv2', 'altair', 'pydantic_settings', 'statsmodels'}; "
@@ -45,7 +45,7 @@ def test_package_and_help_import_no_heavy_package() -> None:
     subprocess.run([sys.executable, "-c", check], check=True, cwd=ROOT)
 
 
-def test_no_usable_photo_sets_exit_code_2(invoke, tmp_path: Path) -> None:
+def test_no_usable_photo_sets_exit_code_2(invoke, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "broken.jpg").write_bytes(b"\xff\xd8\xff broken")
     result = invoke("audit", str(tmp_path / "in"), "--out", str(tmp_path / "out"))
@@ -54,7 +54,7 @@ def test_no_usable_photo_sets_exit_code_2(invoke, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("--placebo", "random,shape"), ("--placebo", "random", "--placebo", "random")])
-def test_unknown_or_repeated_placebo_is_refused(invoke, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_unknown_or_repeated_placebo_is_refused(invoke, tmp_path, words):
     result = invoke("generate", str(tmp_path), *words, "--out", str(tmp_path / "out"))
     assert result.exit_code == 2
     assert "sweep" in result.output
@@ -63,7 +63,7 @@ def test_unknown_or_repeated_placebo_is_refused(invoke, tmp_path: Path, words: t
 
 
 @pytest.mark.parametrize("command", ["audit", "generate"])
-def test_bisenet_parser_needs_weights(invoke, tmp_path: Path, command: str) -> None:
+def test_bisenet_parser_needs_weights(invoke, tmp_path, command):
     result = invoke(command, str(tmp_path), "--parser", "bisenet", "--out", str(tmp_path / "out"))
     assert result.exit_code == 2
     assert "--weights" in result.output
@@ -71,7 +71,7 @@ def test_bisenet_parser_needs_weights(invoke, tmp_path: Path, command: str) -> N
 
 
 @pytest.mark.parametrize("command", ["audit", "generate"])
-def test_unknown_parser_weights_are_refused(invoke, one_portrait: Path, tmp_path: Path, command) -> None:
+def test_unknown_parser_weights_are_refused(invoke, one_portrait, tmp_path, command):
     (tmp_path / "mine.pth").write_bytes(b"weights of my own")
     for file, words in (("mine.pth", "is not the public BiSeNet weights"), ("gone.pth", "cannot be read")):
         result = invoke(
@@ -82,9 +82,7 @@ def test_unknown_parser_weights_are_refused(invoke, one_portrait: Path, tmp_path
         assert words in result.output.replace("\n", " ")
 
 
-def test_damaged_recognition_weights_are_explained(
-    invoke, one_portrait: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_recognition_weights_are_explained(invoke, one_portrait, tmp_path, monkeypatch):
     from models.identity import FILE
 
     (tmp_path / "torch" / "checkpoints").mkdir(parents=True)
@@ -127,7 +125,7 @@ def audit_with(one_portrait: Path, tmp_path_factory: pytest.TempPathFactory):
     ("card", "words", "code"),
     [("impossible", [], 0), ("impossible", ["--strict"], 3), ("lenient", ["--strict"], 0), ("lenient", [], 0)],
 )
-def test_strict_sets_exit_code_3_where_the_card_fails(audit_with, card: str, words: list[str], code: int) -> None:
+def test_strict_sets_exit_code_3_where_the_card_fails(audit_with, card, words, code):
     result = audit_with(card, *words)
     assert result.exit_code == code, result.output
     assert ("the validity card fails (--strict)" in result.output) == (code == 3)
@@ -138,8 +136,8 @@ def test_strict_sets_exit_code_3_where_the_card_fails(audit_with, card: str, wor
     assert audit_with(card, *words).exit_code == code
 
 
-def test_audit_json_is_valid_json(audit_with) -> None:
-    def refuse(constant: str) -> None:
+def test_audit_json_is_valid_json(audit_with):
+    def refuse(constant):
         raise AssertionError(f"{constant} is not JSON")
 
     printed = json.loads(audit_with("lenient", "--json").stdout, parse_constant=refuse)
@@ -148,14 +146,14 @@ def test_audit_json_is_valid_json(audit_with) -> None:
     assert all(check["passed"] in (True, False, None) for check in printed["validity"])
 
 
-def test_status_of_a_folder_without_run(invoke, tmp_path: Path) -> None:
+def test_status_of_a_folder_without_run(invoke, tmp_path):
     result = invoke("status", str(tmp_path / "nothing"))
     assert result.exit_code == 2
     assert "no run" in result.output
     assert not (tmp_path / "nothing").exists()
 
 
-def test_configuration_of_the_readme_is_valid() -> None:
+def test_configuration_of_the_readme_is_valid():
     from pipeline.config.options import Settings
 
     text = (ROOT / "README.md").read_text(encoding="utf-8").split("```toml")[1].split("```")[0]

@@ -5,7 +5,6 @@ from fakes.http_server import FakeServer, Response
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.base import NoAnswer
 from pipeline.collection.download import Downloader, DownloadLimits, is_public
 
 
@@ -33,7 +32,6 @@ def test_private_address_mapped_to_ipv6_is_not_public(address):
 
 def refusal(url, *, resolve=lambda host, port: ["169.254.169.254"], hosts=("images.example",)):
     found = Downloader(DownloadLimits(), agent="test", resolve=resolve).fetch(url, hosts=set(hosts))
-    assert isinstance(found, NoAnswer)
     return found.reason
 
 
@@ -80,7 +78,6 @@ def test_slow_body_times_out():
         host = server.url.removeprefix("http://")
         limits = DownloadLimits(seconds=0.2, private=frozenset([host]), robots=False)
         found = Downloader(limits, agent="test").fetch(f"{server.url}/a.jpg", hosts={host})
-        assert isinstance(found, NoAnswer)
         assert "longer than 0.2 s" in found.reason
 
 
@@ -108,7 +105,6 @@ def test_endless_body_is_cut_at_the_limit():
     found = Downloader(limits, agent="test").fetch(f"http://{host}/a.jpg", hosts={host})
     listener.close()
     thread.join(10)
-    assert isinstance(found, NoAnswer)
     assert "longer than 1000000 bytes" in found.reason
     assert not thread.is_alive()
 
@@ -175,5 +171,4 @@ def test_certificates_are_checked_for_the_host_name(https_port, host, trusted):
     if trusted:
         assert found == b"\xff\xd8\xff"
     else:
-        assert isinstance(found, NoAnswer)
         assert "could not be reached" in found.reason

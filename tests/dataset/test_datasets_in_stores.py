@@ -63,7 +63,7 @@ def test_dataset_in_a_store_survives_a_kill_and_an_opt_out(store, portraits, tmp
     here, there, disk = tmp_path / "here", tmp_path / "there", tmp_path / "disk" / "faces"
     url = f"s3://{BUCKET}/sets/faces"
 
-    def stored() -> dict[str, bytes]:
+    def stored():
         return {name.removeprefix("sets/faces/"): store.read(name) for name in store.names("sets/faces/")}
 
     killed = generate(portraits, url, store, work=here, without="none")

@@ -47,7 +47,6 @@ def query_and_kill(folder: Path, adapter: str, *, images: int, kills: int, longe
     chance, hits = random.Random(seed), 0
     for _ in range(kills):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
             child.stdout.readline()
             time.sleep(chance.uniform(0, longest))
             hits += child.poll() is None

@@ -1,7 +1,6 @@
 import threading
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from counting_adapter import CountingAdapter, write_images
@@ -26,7 +25,7 @@ def _failures(store: Store, adapter: CountingAdapter, images: Sequence[ImageRef]
     return list(store.failures([key(image.sha256) for image in images]).values())
 
 
-def test_identical_and_known_images_are_sent_once(tmp_path: Path, store: Store) -> None:
+def test_identical_and_known_images_are_sent_once(tmp_path, store):
     images = write_images(tmp_path / "images", ["a", "b", "a", "c", "b"])
     adapter = CountingAdapter()
     assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=3)
@@ -36,8 +35,8 @@ def test_identical_and_known_images_are_sent_once(tmp_path: Path, store: Store) 
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_system_exit_of_a_function_is_a_failure(tmp_path: Path, store: Store, concurrency: int) -> None:
-    def leave(batch: Sequence[bytes]) -> None:
+def test_system_exit_of_a_function_is_a_failure(tmp_path, store, concurrency):
+    def leave(batch):
         if b"bad" in batch:
             raise SystemExit(3)
 
@@ -48,8 +47,8 @@ def test_system_exit_of_a_function_is_a_failure(tmp_path: Path, store: Store, co
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_image_that_raises_fails_alone(tmp_path: Path, store: Store, concurrency: int) -> None:
-    def refuse_bad(batch: Sequence[bytes]) -> None:
+def test_image_that_raises_fails_alone(tmp_path, store, concurrency):
+    def refuse_bad(batch):
         if b"bad" in batch:
             raise OSError("cannot read this image")
 
@@ -63,7 +62,7 @@ def test_image_that_raises_fails_alone(tmp_path: Path, store: Store, concurrency
     assert repaired.received == {b"bad": 1}
 
 
-def test_missing_or_changed_image_is_not_sent(tmp_path: Path, store: Store) -> None:
+def test_missing_or_changed_image_is_not_sent(tmp_path, store):
     images = write_images(tmp_path / "images", ["a", "b", "c"])
     images[0].path.write_text("another picture")
     images[1].path.unlink()
@@ -76,10 +75,10 @@ def test_missing_or_changed_image_is_not_sent(tmp_path: Path, store: Store) -> N
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_adapter_error_stops_the_query(tmp_path: Path, store: Store, concurrency: int) -> None:
+def test_adapter_error_stops_the_query(tmp_path, store, concurrency):
     refused = threading.Event()
 
-    def out_of_credit(batch: Sequence[bytes]) -> None:
+    def out_of_credit(batch):
         if b"3" in batch:
             refused.set()
             raise AdapterError("the account has no credit left: top it up")
@@ -106,20 +105,18 @@ def test_adapter_error_stops_the_query(tmp_path: Path, store: Store, concurrency
         (lambda images: [RawAnswer(body="{}")], "RawAnswer with bytes"),
     ],
 )
-def test_invalid_answers_of_an_adapter_are_explained(
-    tmp_path: Path, store: Store, answers: Callable[[Sequence[bytes]], list[RawAnswer]], message: str
-) -> None:
+def test_invalid_answers_of_an_adapter_are_explained(tmp_path, store, answers, message):
     images = write_images(tmp_path / "images", ["a"])
     adapter = CountingAdapter()
-    adapter.send = answers  # type: ignore[method-assign]
+    adapter.send = answers
     assert query_adapter(adapter, images, store) == RequestCounts(images=1, failed=1)
     assert message in _failures(store, adapter, images)[0]
 
 
-def test_concurrent_calls_are_limited(tmp_path: Path, store: Store) -> None:
+def test_concurrent_calls_are_limited(tmp_path, store):
     running, most, lock = 0, 0, threading.Lock()
 
-    def watch(_: Sequence[bytes]) -> None:
+    def watch(_):
         nonlocal running, most
         with lock:
             running += 1
@@ -133,7 +130,7 @@ def test_concurrent_calls_are_limited(tmp_path: Path, store: Store) -> None:
     assert most == 3
 
 
-def test_progress_counts_images(tmp_path: Path, store: Store) -> None:
+def test_progress_counts_images(tmp_path, store):
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
     progress: list[RequestCounts] = []
     query_adapter(CountingAdapter(), images[:3], store)
@@ -148,9 +145,7 @@ def test_progress_counts_images(tmp_path: Path, store: Store) -> None:
     concurrency=st.sampled_from([1, 3]),
     stops=st.lists(st.integers(1, 4), max_size=3),
 )
-def test_resumed_query_resends_no_answered_image(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], batch: int, concurrency: int, stops: list[int]
-) -> None:
+def test_resumed_query_resends_no_answered_image(tmp_path_factory, texts, batch, concurrency, stops):
     folder = tmp_path_factory.mktemp("runs")
     images = write_images(folder / "images", texts)
     uninterrupted = CountingAdapter()
@@ -163,7 +158,7 @@ def test_resumed_query_resends_no_answered_image(
         for stop in [*stops, None]:
             calls = 0
 
-            def stop_after(_: Sequence[bytes], stop: int | None = stop) -> None:
+            def stop_after(_, stop=stop):
                 nonlocal calls
                 calls += 1
                 if stop is not None and calls >= stop:

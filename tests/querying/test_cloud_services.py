@@ -37,7 +37,7 @@ def write_images(folder: Path, count: int) -> list[ImageRef]:
 
 
 @pytest.mark.parametrize("name", CLOUDS)
-def test_every_image_is_answered_once_despite_faults(name: str, tmp_path: Path) -> None:
+def test_every_image_is_answered_once_despite_faults(name, tmp_path):
     images = write_images(tmp_path, 60)
     options = {"batch": 4} if name in ("google", "clarifai") else {}
     with service_and_adapter(name, options) as (service, adapter), Store(tmp_path / "responses.sqlite") as store:

@@ -25,7 +25,7 @@ def _sent(store: Store, adapter: LoopbackAdapter) -> list[Sentinel]:
     return store.sentinels(classifier=number)
 
 
-def test_sentinels_are_sent_at_start_middle_and_end(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
+def test_sentinels_are_sent_at_start_middle_and_end(tmp_path, store, panel):
     images = write_images(tmp_path / "images", [str(n) for n in range(20)])
     with LoopbackService() as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
@@ -46,11 +46,11 @@ def test_sentinels_are_sent_at_start_middle_and_end(tmp_path: Path, store: Store
         assert [sentinel.round for sentinel in _sent(store, adapter)] == [1] * 6 + [2] * 6
 
 
-def test_version_change_is_detected(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
+def test_version_change_is_detected(tmp_path, store, panel):
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
     with LoopbackService() as service:
 
-        def update(number: int, contents: list[bytes]) -> None:
+        def update(number, contents):
             service.version = "v1" if number < 10 else "v2"
 
         service.fault = update
@@ -61,7 +61,7 @@ def test_version_change_is_detected(tmp_path: Path, store: Store, panel: tuple[I
     assert drift.versions == ["model_version=v1", "model_version=v2"]
 
 
-def test_interrupted_round_is_continued(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
+def test_interrupted_round_is_continued(tmp_path, store, panel):
     images = write_images(tmp_path / "images", [str(n) for n in range(12)])
     with LoopbackService(lambda number, _: "unauthorised" if number == 5 else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
@@ -72,10 +72,10 @@ def test_interrupted_round_is_continued(tmp_path: Path, store: Store, panel: tup
         assert moments == ["start"] * 2 + ["middle"] * 2 + ["end"] * 2
 
 
-def test_score_change_is_measured() -> None:
-    def sentinel(moment: str, score: float) -> Sentinel:
+def test_score_change_is_measured():
+    def sentinel(moment, score):
         body = json.dumps({"labels": [["a", score]]}).encode()
-        return Sentinel(1, 1, moment, "image", RawAnswer(body))  # type: ignore[arg-type]
+        return Sentinel(1, 1, moment, "image", RawAnswer(body))
 
     drift = drift_of([sentinel("start", 0.5), sentinel("middle", 0.5), sentinel("end", 0.7)], parse=from_answer)
     assert drift.changed == ["image: answer at the end of round 1"]
@@ -83,9 +83,9 @@ def test_score_change_is_measured() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"labels": [["a", NaN]]}'])
-def test_unreadable_answer_is_not_drift(body: bytes) -> None:
+def test_unreadable_answer_is_not_drift(body):
     answers = {"start": RawAnswer(b'{"labels": [["a", 0.5]]}'), "end": RawAnswer(body)}
-    sentinels = [Sentinel(1, 1, moment, "image", answer) for moment, answer in answers.items()]  # type: ignore[arg-type]
+    sentinels = [Sentinel(1, 1, moment, "image", answer) for moment, answer in answers.items()]
     assert drift_of(sentinels, parse=from_answer) == Drift(sentinels=1, answers=1)
 
 
@@ -100,5 +100,5 @@ def test_unreadable_answer_is_not_drift(body: bytes) -> None:
         (b"[" * 100_000, []),
     ],
 )
-def test_versions_are_read_from_answers_of_vendors(body: bytes, versions: list[str]) -> None:
+def test_versions_are_read_from_answers_of_vendors(body, versions):
     assert list(versions_in(RawAnswer(body))) == versions

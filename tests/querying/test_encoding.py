@@ -30,7 +30,7 @@ def write_photo(folder: Path, photo: str, *, size: tuple[int, int], steps: int =
     return versions
 
 
-def test_images_within_the_limits_are_sent_unchanged(tmp_path: Path) -> None:
+def test_images_within_the_limits_are_sent_unchanged(tmp_path):
     versions = write_photo(tmp_path / "in", "a", size=(100, 120))
     assert prepare(versions, Limits(), folder=tmp_path / "sent") == {}
     assert prepare(versions, Limits(min_side=80, max_bytes=10**6), folder=tmp_path / "sent") == {}
@@ -48,7 +48,7 @@ def test_images_within_the_limits_are_sent_unchanged(tmp_path: Path) -> None:
         Limits(min_side=224, max_bytes=60_000, max_pixels=10**6, formats=("jpeg",)),
     ],
 )
-def test_all_steps_are_encoded_alike_within_the_limits(tmp_path: Path, limits: Limits) -> None:
+def test_all_steps_are_encoded_alike_within_the_limits(tmp_path, limits):
     versions = write_photo(tmp_path / "in", "a", size=(100, 120))
     fits = write_photo(tmp_path / "in", "b", size=(100, 120), seed=1)
     found = prepare(versions, limits, folder=tmp_path / "sent")
@@ -69,7 +69,7 @@ def test_all_steps_are_encoded_alike_within_the_limits(tmp_path: Path, limits: L
     assert elsewhere[key].sha256 == found[key].sha256
 
 
-def test_one_step_beyond_the_limits_re_encodes_all(tmp_path: Path) -> None:
+def test_one_step_beyond_the_limits_re_encodes_all(tmp_path):
     versions = write_photo(tmp_path / "in", "a", size=(60, 60), steps=2)
     flat = BytesIO()
     Image.new("RGB", (60, 60)).save(flat, "PNG")
@@ -82,7 +82,7 @@ def test_one_step_beyond_the_limits_re_encodes_all(tmp_path: Path) -> None:
     assert all(prepared[version.sha256].path is not None for version in versions)
 
 
-def test_images_that_cannot_fit_are_excluded_with_a_reason(tmp_path: Path) -> None:
+def test_images_that_cannot_fit_are_excluded_with_a_reason(tmp_path):
     narrow = write_photo(tmp_path / "in", "narrow", size=(400, 10))
     found = prepare(narrow, Limits(min_side=100, max_pixels=10_000), folder=tmp_path / "sent")
     assert {sent.sha256 for sent in found.values()} == {None}
@@ -97,7 +97,7 @@ def test_images_that_cannot_fit_are_excluded_with_a_reason(tmp_path: Path) -> No
     min_side=st.none() | st.integers(1, 300),
     max_pixels=st.none() | st.integers(1000, 10**7),
 )
-def test_every_encoding_keeps_the_limits(width: int, height: int, min_side: int | None, max_pixels: int | None) -> None:
+def test_every_encoding_keeps_the_limits(width, height, min_side, max_pixels):
     limits = Limits(min_side=min_side, max_pixels=max_pixels)
     for encoding in encodings(width, height, limits):
         assert min(width, height) * encoding.scale >= (min_side or 1) - 1e-6

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -49,12 +48,12 @@ def outcomes_of(adapter: LoopbackAdapter, images: list[ImageRef], store: Store) 
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_every_image_is_answered_or_reported_despite_faults(tmp_path: Path, store: Store, concurrency: int) -> None:
+def test_every_image_is_answered_or_reported_despite_faults(tmp_path, store, concurrency):
     images = write_images(tmp_path / "images", [str(n) for n in range(150)])
     faults: dict[bytes, str] = {}
     kinds = cycle(KINDS)
 
-    def fault(number: int, contents: list[bytes]) -> str | None:
+    def fault(number, contents):
         kind = next(kinds) if number % 5 == 0 and contents[0] not in faults else None
         if kind in UNREADABLE or kind == "redirect":
             faults[contents[0]] = kind
@@ -91,7 +90,7 @@ def assert_reported(service: LoopbackService, store: Store, adapter: LoopbackAda
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_unreadable_answer_is_reported_and_not_paid_for_again(tmp_path: Path, store: Store, kind: str) -> None:
+def test_unreadable_answer_is_reported_and_not_paid_for_again(tmp_path, store, kind):
     images = write_images(tmp_path / "images", ["good", "bad"])
     with LoopbackService(lambda _, contents: kind if b"bad" in contents else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
@@ -105,7 +104,7 @@ def test_unreadable_answer_is_reported_and_not_paid_for_again(tmp_path: Path, st
         assert query_adapter(adapter, images, store, policy=QUICK).calls == 0
 
 
-def test_malformed_batch_reply_loses_no_image(tmp_path: Path, store: Store) -> None:
+def test_malformed_batch_reply_loses_no_image(tmp_path, store):
     images = write_images(tmp_path / "images", [str(n) for n in range(16)])
     with LoopbackService(lambda number, _: "malformed" if number == 1 else None) as service:
         adapter = LoopbackAdapter(service.url, batch=16)
@@ -115,7 +114,7 @@ def test_malformed_batch_reply_loses_no_image(tmp_path: Path, store: Store) -> N
 
 
 @pytest.mark.parametrize("status", [204, 206])
-def test_incomplete_success_is_retried(tmp_path: Path, store: Store, status: int) -> None:
+def test_incomplete_success_is_retried(tmp_path, store, status):
     class Partial(CountingAdapter):
         def send(self, contents: Sequence[bytes]) -> list[RawAnswer]:
             whole = super().send(contents)
@@ -127,7 +126,7 @@ def test_incomplete_success_is_retried(tmp_path: Path, store: Store, status: int
     assert (counts.answered, counts.calls) == (1, 2)
 
 
-def test_unreadable_reply_is_stored(tmp_path: Path, store: Store) -> None:
+def test_unreadable_reply_is_stored(tmp_path, store):
     images = write_images(tmp_path / "images", ["a"])
     with LoopbackService(lambda number, _: "html") as service:
         adapter = LoopbackAdapter(service.url)
@@ -139,7 +138,7 @@ def test_unreadable_reply_is_stored(tmp_path: Path, store: Store) -> None:
     assert "date" in answer.headers
 
 
-def test_partial_batch_resends_only_failed_images(tmp_path: Path, store: Store) -> None:
+def test_partial_batch_resends_only_failed_images(tmp_path, store):
     images = write_images(tmp_path / "images", list("abcd"))
     with LoopbackService(lambda number, _: "partial" if number == 1 else None) as service:
         adapter = LoopbackAdapter(service.url, batch=4)
@@ -157,7 +156,7 @@ def test_partial_batch_resends_only_failed_images(tmp_path: Path, store: Store) 
     assert replies == 2
 
 
-def test_refused_image_fails_alone(tmp_path: Path, store: Store) -> None:
+def test_refused_image_fails_alone(tmp_path, store):
     images = write_images(tmp_path / "images", ["a", "bad", "c", "d"])
     with LoopbackService(lambda _, contents: "never" if b"bad" in contents else None) as service:
         counts = query_adapter(LoopbackAdapter(service.url, batch=4), images, store, policy=QUICK)
@@ -165,7 +164,7 @@ def test_refused_image_fails_alone(tmp_path: Path, store: Store) -> None:
         assert service.received[images[1].sha256] == 2
 
 
-def test_attempts_are_limited(tmp_path: Path, store: Store) -> None:
+def test_attempts_are_limited(tmp_path, store):
     images = write_images(tmp_path / "images", ["good", "bad"])
     with LoopbackService(lambda _, contents: "500" if b"bad" in contents else None) as service:
         policy = CallPolicy(retry=RetryPolicy(attempts=4, first=0.001))
@@ -176,7 +175,7 @@ def test_attempts_are_limited(tmp_path: Path, store: Store) -> None:
         assert "HTTP 500" in str(outcomes_of(adapter, images, store)[images[1].sha256][1])
 
 
-def test_service_that_is_down_does_not_stop_the_others(tmp_path: Path, store: Store) -> None:
+def test_service_that_is_down_does_not_stop_the_others(tmp_path, store):
     images = tuple(write_images(tmp_path / "images", [str(n) for n in range(60)]))
     with LoopbackService(lambda *_: "503") as down, LoopbackService() as fine:
         broken = LoopbackAdapter(down.url, name="broken", concurrency=4)
@@ -197,14 +196,14 @@ def test_service_that_is_down_does_not_stop_the_others(tmp_path: Path, store: St
         assert query_adapter(broken, images, store, policy=QUICK).answered == 60, "the next run continues"
 
 
-def test_service_that_recovers_answers_all_images(tmp_path: Path, store: Store) -> None:
+def test_service_that_recovers_answers_all_images(tmp_path, store):
     images = write_images(tmp_path / "images", [str(n) for n in range(60)])
     with LoopbackService(lambda number, _: "503" if 10 < number <= 21 else None) as service:
         counts = query_adapter(LoopbackAdapter(service.url, concurrency=2), images, store, policy=QUICK)
         assert (counts.answered, counts.stopped) == (60, None)
 
 
-def test_wrong_key_stops_only_its_classifier(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_key_stops_only_its_classifier(tmp_path, store, monkeypatch):
     monkeypatch.setenv(KEY, "planted-secret-123")
     images = tuple(write_images(tmp_path / "images", [str(n) for n in range(40)]))
     with LoopbackService(lambda *_: "unauthorised") as locked, LoopbackService() as fine:
@@ -223,7 +222,7 @@ def test_wrong_key_stops_only_its_classifier(tmp_path: Path, store: Store, monke
             query_adapter(LoopbackAdapter(locked.url, name="locked"), images, store, policy=QUICK)
 
 
-def test_retries_count_against_max_calls(tmp_path: Path, store: Store) -> None:
+def test_retries_count_against_max_calls(tmp_path, store):
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
     with LoopbackService(lambda number, _: "500" if number % 2 else None) as service:
         counts = query_adapter(
@@ -234,7 +233,7 @@ def test_retries_count_against_max_calls(tmp_path: Path, store: Store) -> None:
         assert counts.answered + counts.failed + counts.not_sent == 10
 
 
-def test_lost_answers_count_against_max_cost(tmp_path: Path, store: Store) -> None:
+def test_lost_answers_count_against_max_cost(tmp_path, store):
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
     with LoopbackService(lambda number, _: "drop" if number % 2 else None) as service:
         policy = CallPolicy(retry=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.0))
@@ -244,7 +243,7 @@ def test_lost_answers_count_against_max_cost(tmp_path: Path, store: Store) -> No
         assert counts.answered + counts.failed + counts.not_sent == 10
 
 
-def test_waiting_threads_reserve_no_budget(tmp_path: Path, store: Store) -> None:
+def test_waiting_threads_reserve_no_budget(tmp_path, store):
     images = write_images(tmp_path / "images", [str(n) for n in range(12)])
     with LoopbackService(lambda number, _: "500" if number % 3 == 0 else None) as service:
         policy = CallPolicy(retry=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.2), rate=100.0, concurrency=16)
@@ -252,11 +251,11 @@ def test_waiting_threads_reserve_no_budget(tmp_path: Path, store: Store) -> None
         assert (counts.answered, counts.stopped) == (12, None)
 
 
-def test_unsent_requests_are_not_possibly_billed(tmp_path: Path, store: Store) -> None:
+def test_unsent_requests_are_not_possibly_billed(tmp_path, store):
     images = write_images(tmp_path / "images", [str(n) for n in range(20)])
     stopped = threading.Event()
 
-    def stop(number: int, _: list[bytes]) -> None:
+    def stop(number, _):
         if number == 2:
             stopped.set()
 
@@ -268,7 +267,7 @@ def test_unsent_requests_are_not_possibly_billed(tmp_path: Path, store: Store) -
         assert store.possibly_billed(classifier=store.number_of(adapter)) == []
 
 
-def test_failed_requests_do_not_use_the_budget(tmp_path: Path, store: Store) -> None:
+def test_failed_requests_do_not_use_the_budget(tmp_path, store):
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
     with LoopbackService(lambda number, _: "500" if number % 2 else None) as service:
         policy = CallPolicy(retry=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.0))
@@ -277,7 +276,7 @@ def test_failed_requests_do_not_use_the_budget(tmp_path: Path, store: Store) -> 
 
 
 @pytest.mark.parametrize("fault", ["html", "missing", "nan"])
-def test_service_without_readable_answers_is_given_up(tmp_path: Path, store: Store, fault: str) -> None:
+def test_service_without_readable_answers_is_given_up(tmp_path, store, fault):
     images = write_images(tmp_path / "images", [str(n) for n in range(60)])
     policy = CallPolicy(retry=RetryPolicy(first=0.01), breaker=BreakerPolicy(never_in_a_row=20))
     with LoopbackService(lambda number, _: fault) as service:
@@ -288,7 +287,7 @@ def test_service_without_readable_answers_is_given_up(tmp_path: Path, store: Sto
         assert counts.not_sent + counts.failed + counts.unreadable == 60
 
 
-def test_throttling_is_not_a_failure(tmp_path: Path, store: Store) -> None:
+def test_throttling_is_not_a_failure(tmp_path, store):
     images = write_images(tmp_path / "images", [str(n) for n in range(80)])
     with LoopbackService(lambda number, _: "429" if number in range(20, 26) else None) as service:
         counts = query_adapter(LoopbackAdapter(service.url, rate=300), images, store, policy=QUICK)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -76,7 +75,7 @@ def tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     return tuple(
         frame.sort_values([*frame.columns]).reset_index(drop=True)
         for frame in (read_frame(run.path(f"{name}.parquet")) for name in ("answers", "labels"))
-    )  # type: ignore[return-value]
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -84,14 +83,14 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.querying.plan.RetryPolicy", QuickRetry)
 
 
-def test_corrupted_replies_change_no_table_and_exceed_no_cost_limit(tmp_path: Path) -> None:
+def test_corrupted_replies_change_no_table_and_exceed_no_cost_limit(tmp_path):
     clean, faulty = (unqueried_run(tmp_path / name, side=96) for name in ("clean", "faulty"))
     with services(0.0) as (adapters, proxies):
         query(clean, adapters)
         images = sum(proxy.answered for proxy in proxies)
     with services(SHARE) as (adapters, proxies):
 
-        def billed() -> float:
+        def billed():
             return sum(proxy.answered for proxy in proxies) * PRICE / 1000
 
         cap = images * PRICE / 1000  # enough only if no reply is lost

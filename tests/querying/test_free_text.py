@@ -5,7 +5,6 @@ from fakes.http_server import FakeServer
 from typer.testing import CliRunner
 
 from pipeline.cli.app import app
-from pipeline.run.folder import Run
 from pipeline.run.tables import read_frame
 
 
@@ -19,7 +18,7 @@ def describe(request):
     )
 
 
-def test_other_concepts_relabel_stored_descriptions(run: Run, monkeypatch, tmp_path) -> None:
+def test_other_concepts_relabel_stored_descriptions(run, monkeypatch, tmp_path):
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
     words = [
         "--adapter-option",

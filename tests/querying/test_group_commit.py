@@ -14,14 +14,14 @@ def connection(tmp_path: Path) -> sqlite3.Connection:
     return opened
 
 
-def test_waiting_writes_share_a_transaction_and_fail_alone(connection: sqlite3.Connection) -> None:
+def test_waiting_writes_share_a_transaction_and_fail_alone(connection):
     lock = threading.RLock()
     commit = GroupCommit(connection, lock)
     commits: list[str] = []
     connection.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
     outcomes: dict[int, object] = {}
 
-    def insert(number: int) -> None:
+    def insert(number):
         try:
             outcomes[number] = commit(
                 lambda opened: opened.execute("INSERT INTO numbers VALUES (?)", (number % 50,)).lastrowid
@@ -42,7 +42,7 @@ def test_waiting_writes_share_a_transaction_and_fail_alone(connection: sqlite3.C
     assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (50,)
 
 
-def test_write_is_visible_to_others_when_its_call_returns(connection: sqlite3.Connection, tmp_path: Path) -> None:
+def test_write_is_visible_to_others_when_its_call_returns(connection, tmp_path):
     commit = GroupCommit(connection, threading.RLock())
     commit(lambda opened: opened.execute("INSERT INTO numbers VALUES (7)"))
     with sqlite3.connect(tmp_path / "file.sqlite") as other:

@@ -84,7 +84,7 @@ def labels_of(run: Run) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("options", [{}, {"order": "drawn", "repeats": 3}, {"logprobs": True}])
-def test_batch_and_calls_give_the_same_labels(run: Run, server: BatchService, options: dict[str, object]) -> None:
+def test_batch_and_calls_give_the_same_labels(run, server, options):
     query(run, adapter_of(server, **options))
     by_batch = labels_of(run)
     assert len(server.batches) == 1
@@ -101,7 +101,7 @@ def test_batch_and_calls_give_the_same_labels(run: Run, server: BatchService, op
     assert labels_of(run) == by_batch
 
 
-def test_interrupted_batch_is_fetched_later_and_paid_once(run: Run, server: BatchService) -> None:
+def test_interrupted_batch_is_fetched_later_and_paid_once(run, server):
     interrupt_query(run, server, adapter_of(server))
     plan = plan_of_run(run, [adapter_of(server)], settings())
     assert (plan.adapters[0].waiting, plan.adapters[0].to_send, plan.calls, plan.usd) == (12, 0, 0, 0)
@@ -114,7 +114,7 @@ def test_interrupted_batch_is_fetched_later_and_paid_once(run: Run, server: Batc
     assert run.record.query["openai"].usd_so_far == pytest.approx(12 * PRICE / 1000)
 
 
-def test_status_counts_waiting_images(run: Run, server: BatchService) -> None:
+def test_status_counts_waiting_images(run, server):
     query(run, adapter_of(server, model="seer", prompt="another"))
     interrupt_query(run, server, adapter_of(server))
     facts = summary(run.folder)["query"]["openai"]
@@ -123,12 +123,10 @@ def test_status_counts_waiting_images(run: Run, server: BatchService) -> None:
 
 
 @pytest.mark.parametrize("lost", ["by the client", "by the network"])
-def test_batch_with_lost_creation_reply_is_found_again(
-    run: Run, server: BatchService, lost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_with_lost_creation_reply_is_found_again(run, server, lost, monkeypatch):
     if lost == "by the client":  # the process dies before it stores the reply
 
-        def die(*_: object) -> None:
+        def die(*_):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
@@ -144,7 +142,7 @@ def test_batch_with_lost_creation_reply_is_found_again(
 
 
 @pytest.mark.parametrize(("status", "ok"), [("expired", 12), ("cancelled", 5)])
-def test_unanswered_images_are_resent_unless_cancelled(run: Run, server: BatchService, status: str, ok: int) -> None:
+def test_unanswered_images_are_resent_unless_cancelled(run, server, status, ok):
     server.results = [BatchResult(status, answered=5)]
     query(run, adapter_of(server))
     account = run.record.query["openai"]
@@ -157,13 +155,13 @@ def test_unanswered_images_are_resent_unless_cancelled(run: Run, server: BatchSe
         assert run.record.query["openai"].ok == 12
 
 
-def test_failed_batch_states_the_reason(run: Run, server: BatchService) -> None:
+def test_failed_batch_states_the_reason(run, server):
     server.results = [BatchResult("failed", errors=[{"code": "invalid_model", "message": "No batches for this model"}])]
     query(run, adapter_of(server))
     assert run.record.query["openai"].reasons[0].reason == "batch_1 failed: No batches for this model"
 
 
-def test_refused_question_fails_only_its_image(run: Run, server: BatchService) -> None:
+def test_refused_question_fails_only_its_image(run, server):
     server.results = [BatchResult(refused=frozenset({3}))]
     query(run, adapter_of(server))
     account = run.record.query["openai"]
@@ -172,7 +170,7 @@ def test_refused_question_fails_only_its_image(run: Run, server: BatchService) -
     assert len(server.batches) == 1
 
 
-def test_truncated_result_file_is_downloaded_again(run: Run, server: BatchService) -> None:
+def test_truncated_result_file_is_downloaded_again(run, server):
     faults = iter([kind for kind in ("broken", "page", "cut", "empty") for _ in range(3)])
     server.fault = lambda number: next(faults, None) if server.requests[-1].method == "GET" else None
     query(run, adapter_of(server))
@@ -180,7 +178,7 @@ def test_truncated_result_file_is_downloaded_again(run: Run, server: BatchServic
     assert set(server.billed.values()) == {1}
 
 
-def test_unresponsive_batch_is_left_for_the_next_command(run: Run, server: BatchService) -> None:
+def test_unresponsive_batch_is_left_for_the_next_command(run, server):
     server.fault = lambda number: "broken" if server.requests[-1].method == "GET" else None
     query(run, adapter_of(server), patience=0.1)
     account = run.record.query["openai"]
@@ -192,7 +190,7 @@ def test_unresponsive_batch_is_left_for_the_next_command(run: Run, server: Batch
     assert len(server.batches) == 1
 
 
-def test_changed_key_loses_no_batch(run: Run, server: BatchService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_key_loses_no_batch(run, server, monkeypatch):
     interrupt_query(run, server, adapter_of(server))
     with monkeypatch.context() as patch:
         patch.setenv(KEY, "another-key")
@@ -203,7 +201,7 @@ def test_changed_key_loses_no_batch(run: Run, server: BatchService, monkeypatch:
     assert (len(server.batches), run.record.query["openai"].ok) == (1, 12)
 
 
-def test_calls_do_not_resend_images_of_a_batch(run: Run, server: BatchService) -> None:
+def test_calls_do_not_resend_images_of_a_batch(run, server):
     interrupt_query(run, server, adapter_of(server))
     server.stalled = False
     query(run, adapter_of(server, batch=False))
@@ -211,9 +209,7 @@ def test_calls_do_not_resend_images_of_a_batch(run: Run, server: BatchService) -
     assert not any(request.path.endswith("/chat/completions") for request in server.requests)
 
 
-def test_many_images_are_sent_in_several_batches(
-    run: Run, server: BatchService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_images_are_sent_in_several_batches(run, server, monkeypatch):
     monkeypatch.setattr("adapters.cloud.openai_batches.QUESTIONS", 5)
     query(run, adapter_of(server))
     assert len(server.batches) == 3
@@ -221,7 +217,7 @@ def test_many_images_are_sent_in_several_batches(
     assert run.record.query["openai"].calls == 3
 
 
-def test_batch_costs_half_of_calls() -> None:
+def test_batch_costs_half_of_calls():
     given = {"labels": LABELS, "model": "gpt-4.1-mini"}
     calls, batch = make_adapter("openai", **given), make_adapter("openai", **given, batch=True)
     plans = [estimated([adapter], 1000, settings(price={}).query).adapters[0] for adapter in (calls, batch)]
@@ -234,13 +230,13 @@ def test_batch_costs_half_of_calls() -> None:
     assert batch.parameters == calls.parameters, "calls and batches share their answers"
 
 
-def test_server_without_batch_api_is_explained(run: Run, server: BatchService) -> None:
+def test_server_without_batch_api_is_explained(run, server):
     server.fault = lambda number: Response(404, {"error": {"message": "Not Found"}})
     with pytest.raises(AdapterError, match="no batch API; set the option batch to false"):
         query(run, adapter_of(server))
 
 
-def test_max_cost_applies_to_batches(run: Run, server: BatchService) -> None:
+def test_max_cost_applies_to_batches(run, server):
     with pytest.raises(PlanError, match="--max-cost"):
         query(run, adapter_of(server), max_cost=0.05)
     assert server.batches == {}
@@ -248,7 +244,7 @@ def test_max_cost_applies_to_batches(run: Run, server: BatchService) -> None:
     assert run.record.query["openai"].ok == 12
 
 
-def test_key_is_in_no_file(run: Run, server: BatchService) -> None:
+def test_key_is_in_no_file(run, server):
     query(run, adapter_of(server))
     for path in Path(run.folder).rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path

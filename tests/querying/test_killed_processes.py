@@ -1,7 +1,6 @@
 """A query that is killed and started again gives the same labels, and resends only requests that were in flight."""
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from counting_adapter import CountingAdapter, write_images
@@ -15,7 +14,7 @@ COUNT = 150
 
 
 @pytest.mark.parametrize(("batch", "concurrency"), [(1, 1), (4, 3)])
-def test_killed_query_resends_only_unresolved_requests(tmp_path: Path, batch: int, concurrency: int) -> None:
+def test_killed_query_resends_only_unresolved_requests(tmp_path, batch, concurrency):
     slow = 'log=folder / "log", on_send=lambda _: time.sleep(0.004)'
     code = f"CountingAdapter(batch={batch}, concurrency={concurrency}, {slow})"
     query_and_kill(tmp_path, code, images=COUNT, kills=6, longest=0.12, seed=batch)
@@ -37,7 +36,7 @@ def test_killed_query_resends_only_unresolved_requests(tmp_path: Path, batch: in
 
 
 @pytest.mark.parametrize(("batch", "concurrency"), [(1, 8), (4, 3)])
-def test_repeated_charges_after_kills_are_reported(tmp_path: Path, batch: int, concurrency: int) -> None:
+def test_repeated_charges_after_kills_are_reported(tmp_path, batch, concurrency):
     outcome = kill_many(
         tmp_path, images=80, kills=3, batch=batch, concurrency=concurrency, rate=200.0, longest=0.4, seed=batch
     )

@@ -2,7 +2,6 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -39,7 +38,7 @@ def _rows(table: Any, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[column] for column in columns) for row in table.to_pylist()]
 
 
-def test_label_of_one_step_is_not_returned_at_other_steps() -> None:
+def test_label_of_one_step_is_not_returned_at_other_steps():
     frame = _counterfactuals(_sweep("p", ["1", "2", "3"]) + _sweep("q", ["4", "5", "6"]))
     labels = {"1": {"smile": 0.9, "hat": 0.2}, "2": {"hat": 0.3}, "3": {}, "4": {}, "5": {}, "6": {"tie": 0.0}}
     outcomes = {digest: _answer(**scores) for digest, scores in labels.items()}
@@ -60,7 +59,7 @@ def test_label_of_one_step_is_not_returned_at_other_steps() -> None:
     assert set(derived.labels["adapter"].to_pylist()) == {"a"}
 
 
-def test_every_counterfactual_has_an_answer_row_or_reason() -> None:
+def test_every_counterfactual_has_an_answer_row_or_reason():
     frame = _counterfactuals(
         [
             *_sweep("p", ["1", "2", "3", "4"]),
@@ -91,17 +90,17 @@ def test_every_counterfactual_has_an_answer_row_or_reason() -> None:
         (None, "the parser failed"),
     ],
 )
-def test_invalid_parser_result_fails_its_image(labels: list[Label], message: str) -> None:
+def test_invalid_parser_result_fails_its_image(labels, message):
     frame = _counterfactuals(_sweep("p", ["1"]))
     derived = derive(frame, {"1": RawAnswer(body=b"")}, adapter="a", parse=lambda _: labels)
     assert message in derived.answers["reason"].to_pylist()[0]
     assert derived.labels.num_rows == 0
 
 
-def test_image_shared_by_two_sweeps_is_parsed_once() -> None:
+def test_image_shared_by_two_sweeps_is_parsed_once():
     parsed: list[bytes] = []
 
-    def parse(answer: RawAnswer) -> list[Label]:
+    def parse(answer):
         parsed.append(answer.body)
         return from_answer(answer)
 
@@ -140,9 +139,7 @@ OUTCOMES = st.dictionaries(
 
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, outcomes=OUTCOMES)
-def test_labels_equal_those_of_a_plain_loop(
-    rows: list[tuple[str, str, str, int, str, str]], outcomes: dict[str, RawAnswer | str]
-) -> None:
+def test_labels_equal_those_of_a_plain_loop(rows, outcomes):
     names = ("attribute", "arm", "photo", "step", "sha256", "status")
     frame = _counterfactuals([dict(zip(names, row, strict=True), value=float(row[3])) for row in rows])
     derived = derive(frame, outcomes, adapter="a", parse=from_answer)
@@ -165,7 +162,7 @@ def test_labels_equal_those_of_a_plain_loop(
     assert derived.answers.num_rows == len(rows)
 
 
-def test_block_size_does_not_change_the_tables(tmp_path: Path) -> None:
+def test_block_size_does_not_change_the_tables(tmp_path):
     images = write_images(tmp_path / "images", [str(n) for n in range(30)])
     digests = [image.sha256 for image in images]
     frame = _counterfactuals([row for n in range(10) for row in _sweep(f"{n}", digests[3 * n : 3 * n + 3])])
@@ -186,7 +183,7 @@ def test_block_size_does_not_change_the_tables(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_chunked_table_gives_the_same_labels() -> None:
+def test_chunked_table_gives_the_same_labels():
     """Large tables have several row groups, whose text columns pandas keeps as chunks."""
     parts = [_sweep("p", ["1", "2", "3"]), _sweep("q", ["4", "5", "6"])]
     outcomes = {digest: _answer(smile=0.1 * int(digest)) for digest in "123456"}
@@ -199,7 +196,7 @@ def test_chunked_table_gives_the_same_labels() -> None:
     assert found.labels.equals(expected.labels)
 
 
-def test_missing_row_keeps_the_old_tables(tmp_path: Path) -> None:
+def test_missing_row_keeps_the_old_tables(tmp_path):
     answers, labels = tmp_path / "answers.parquet", tmp_path / "labels.parquet"
     answers.write_text("old")
     block = derive(_counterfactuals(_sweep("p", ["1"])), {}, adapter="a", parse=from_answer)
@@ -209,7 +206,7 @@ def test_missing_row_keeps_the_old_tables(tmp_path: Path) -> None:
     assert not labels.exists()
 
 
-def test_no_counterfactuals_give_empty_tables(tmp_path: Path) -> None:
+def test_no_counterfactuals_give_empty_tables(tmp_path):
     with Store(tmp_path / "responses.sqlite") as store:
         blocks = list(derive_blocks(_counterfactuals([]), [CountingAdapter()], store))
     account = write_derived(blocks, answers=tmp_path / "a.parquet", labels=tmp_path / "l.parquet", planned=0)
@@ -217,7 +214,7 @@ def test_no_counterfactuals_give_empty_tables(tmp_path: Path) -> None:
     assert read_frame(tmp_path / "l.parquet").columns.tolist() == list(LABELS)
 
 
-def test_20_labels_of_7000_images_take_seconds() -> None:
+def test_20_labels_of_7000_images_take_seconds():
     frame = _counterfactuals([row for n in range(1000) for row in _sweep(f"{n:05}", [f"{n} {k}" for k in range(7)])])
     outcomes = {digest: _answer(**{f"l{n}": 0.5 for n in range(20)}) for digest in frame["sha256"]}
     start = time.process_time()

@@ -15,10 +15,10 @@ from pipeline.querying.schedule import MARGIN, DelayQueue, RateLimiter
 NEVER = threading.Event()
 
 
-def test_rate_limiter_spaces_turns_over_all_threads() -> None:
+def test_rate_limiter_spaces_turns_over_all_threads():
     limiter, turns, lock = RateLimiter(200.0), [], threading.Lock()
 
-    def take_turns() -> None:
+    def take_turns():
         for _ in range(10):
             assert limiter.wait_turn(NEVER)
             with lock:
@@ -36,7 +36,7 @@ def test_rate_limiter_spaces_turns_over_all_threads() -> None:
     assert all(sum(start <= turn < start + 0.1 for turn in times) <= 0.1 * 200 + 4 for start in times)
 
 
-def test_rate_limiter_without_rate_does_not_wait() -> None:
+def test_rate_limiter_without_rate_does_not_wait():
     limiter = RateLimiter(None)
     start = monotonic()
     assert all(limiter.wait_turn(NEVER) for _ in range(1000))
@@ -44,7 +44,7 @@ def test_rate_limiter_without_rate_does_not_wait() -> None:
     assert limiter.rate is None
 
 
-def test_rate_falls_once_per_burst_and_recovers_with_answers() -> None:
+def test_rate_falls_once_per_burst_and_recovers_with_answers():
     limiter = RateLimiter(100.0)
     sent = monotonic()
     for _ in range(5):
@@ -55,7 +55,7 @@ def test_rate_falls_once_per_burst_and_recovers_with_answers() -> None:
     assert limiter.rate == pytest.approx(100 * MARGIN)
 
 
-def test_requested_wait_applies_to_all_and_ends_on_stop() -> None:
+def test_requested_wait_applies_to_all_and_ends_on_stop():
     limiter, stopped = RateLimiter(100.0), threading.Event()
     limiter.refused(sent=monotonic(), wait=0.15)
     start = monotonic()
@@ -66,7 +66,7 @@ def test_requested_wait_applies_to_all_and_ends_on_stop() -> None:
     assert not limiter.wait_turn(stopped)
 
 
-def test_breaker_admits_one_request_per_pause_until_patience_ends() -> None:
+def test_breaker_admits_one_request_per_pause_until_patience_ends():
     breaker = CircuitBreaker(BreakerPolicy(in_a_row=3, patience=0.1, pause=0.02, longest_pause=0.04))
     for _ in range(3):
         assert not breaker.failing
@@ -85,14 +85,14 @@ def test_breaker_admits_one_request_per_pause_until_patience_ends() -> None:
     assert "--patience" in str(breaker.gave_up)
 
 
-def test_threads_wait_while_breaker_is_open() -> None:
+def test_threads_wait_while_breaker_is_open():
     breaker, stopped = CircuitBreaker(BreakerPolicy(in_a_row=1, pause=30.0)), threading.Event()
     breaker.record("later")
     threading.Timer(0.05, stopped.set).start()
     assert not breaker.admit(stopped)
 
 
-def test_answer_closes_the_breaker() -> None:
+def test_answer_closes_the_breaker():
     breaker = CircuitBreaker(BreakerPolicy(in_a_row=1, pause=0.01))
     breaker.record("later")
     assert breaker.failing
@@ -104,16 +104,16 @@ def test_answer_closes_the_breaker() -> None:
     assert not breaker.failing, "a throttling service is available"
 
 
-def test_breaker_gives_up_after_refusals_in_a_row() -> None:
+def test_breaker_gives_up_after_refusals_in_a_row():
     breaker = CircuitBreaker(BreakerPolicy(never_in_a_row=3))
     for result in ("never", "never", "answer", "never", "never"):
-        breaker.record(result)  # type: ignore[arg-type]
+        breaker.record(result)
     assert breaker.gave_up is None
     breaker.record("never", reason="HTTP 404")
     assert "HTTP 404" in str(breaker.gave_up)
 
 
-def test_budget_waits_for_calls_in_flight() -> None:
+def test_budget_waits_for_calls_in_flight():
     budget, taken = Budget(usd=1.0, spent=0.5), []
     assert budget.take(0.4)
     thread = threading.Thread(target=lambda: taken.append(budget.take(0.2)))
@@ -138,10 +138,8 @@ POLICY = RetryPolicy(attempts=5, seconds=100.0, first=0.5, longest=20.0)
     retry=st.sampled_from(["never", "later", "slower"]),
     seed=st.integers(0, 100),
 )
-def test_retry_delay_is_bounded_and_honours_retry_after(
-    attempts: int, elapsed: float, wait: float | None, retry: str, seed: int
-) -> None:
-    failure = NoAnswer("why", retry=retry, wait=wait)  # type: ignore[arg-type]
+def test_retry_delay_is_bounded_and_honours_retry_after(attempts, elapsed, wait, retry, seed):
+    failure = NoAnswer("why", retry=retry, wait=wait)
     delay = next_try(failure, attempts=attempts, elapsed=elapsed, policy=POLICY, chance=random.Random(seed))
     if delay is None:
         assert retry == "never" or attempts >= 5 or elapsed + 20 + 20 > 100
@@ -152,7 +150,7 @@ def test_retry_delay_is_bounded_and_honours_retry_after(
         assert elapsed + delay <= 100
 
 
-def test_delay_queue_returns_items_when_due() -> None:
+def test_delay_queue_returns_items_when_due():
     queue = DelayQueue(["now"], stopped=threading.Event())
     queue.put("later", delay=0.05)
     start = monotonic()
@@ -167,7 +165,7 @@ def test_delay_queue_returns_items_when_due() -> None:
     assert queue.take() is None
 
 
-def test_delay_queue_waits_for_items_in_progress() -> None:
+def test_delay_queue_waits_for_items_in_progress():
     queue = DelayQueue([1], stopped=threading.Event())
     assert queue.take() == 1
     taken: list[int | None] = []
@@ -180,7 +178,7 @@ def test_delay_queue_waits_for_items_in_progress() -> None:
     assert taken == [2]
 
 
-def test_delay_queue_keeps_untaken_items_on_stop() -> None:
+def test_delay_queue_keeps_untaken_items_on_stop():
     stopped = threading.Event()
     queue = DelayQueue([1, 2], stopped=stopped)
     queue.take()

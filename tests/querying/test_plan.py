@@ -36,7 +36,7 @@ REMOTE = AdapterPlan(
 LOCAL = AdapterPlan("here", None, images=1000, known=0, calls=1000)
 
 
-def test_plan_estimates_cost_and_time() -> None:
+def test_plan_estimates_cost_and_time():
     assert REMOTE.usd == pytest.approx((600 + 9) * 2 * 1.5 / 1000)
     assert REMOTE.seconds == pytest.approx(3.8)
     assert (LOCAL.usd, LOCAL.seconds) == (0.0, None)
@@ -45,7 +45,7 @@ def test_plan_estimates_cost_and_time() -> None:
     assert plan.leaving == (REMOTE,)
 
 
-def test_plan_beyond_limits_is_refused() -> None:
+def test_plan_beyond_limits_is_refused():
     plan = Plan((REMOTE, LOCAL))
     check_limits(plan, max_calls=1038, max_cost=2.0)
     with pytest.raises(PlanError, match="1,038 calls, more than the 1,037"):
@@ -57,7 +57,7 @@ def test_plan_beyond_limits_is_refused() -> None:
     check_limits(Plan((replace(REMOTE, price=None, calls=0),)), max_calls=0, max_cost=0.0)
 
 
-def test_remote_calls_need_consent() -> None:
+def test_remote_calls_need_consent():
     with pytest.raises(PlanError, match=r"vision\.example.*--yes"):
         check_consent(Plan((REMOTE, LOCAL)), consent=no_consent)
     check_consent(Plan((REMOTE,)), consent=lambda plan: True)
@@ -78,10 +78,8 @@ def test_remote_calls_need_consent() -> None:
         ({"lifecycle": "discontinued"}, "127.0.0.1.evil.example:8080", 5, True),
     ],
 )
-def test_discontinued_service_is_refused_unless_called_elsewhere(
-    changes: dict[str, object], host: str, calls: int, refused: bool
-) -> None:
-    service = replace(SERVICE, host=host, **changes)  # type: ignore[arg-type]
+def test_discontinued_service_is_refused_unless_called_elsewhere(changes, host, calls, refused):
+    service = replace(SERVICE, host=host, **changes)
     plan = Plan((replace(REMOTE, service=service, calls=calls, host=host, elsewhere="elsewhere" in host),))
     if refused:
         with pytest.raises(PlanError, match="ended this service"):
@@ -90,7 +88,7 @@ def test_discontinued_service_is_refused_unless_called_elsewhere(
         check_lifecycles(plan, today=TODAY)
 
 
-def test_called_host_is_that_of_the_endpoint() -> None:
+def test_called_host_is_that_of_the_endpoint():
     adapter = CountingAdapter(remote=True)
     assert called_host(adapter) == "127.0.0.1"
     adapter.parameters = {"endpoint": "https://elsewhere.example:8443/v1"}
@@ -98,7 +96,7 @@ def test_called_host_is_that_of_the_endpoint() -> None:
     assert called_host(CountingAdapter()) == ""
 
 
-def test_cost_equal_to_the_limit_passes() -> None:
+def test_cost_equal_to_the_limit_passes():
     price = Price(1.1, TODAY, "a page")
     plan = Plan((replace(REMOTE, price=price, images=3, known=0, sentinels=0, features=1),))
     check_limits(plan, max_calls=None, max_cost=0.0033)
@@ -111,7 +109,7 @@ def test_cost_equal_to_the_limit_passes() -> None:
     most=st.integers(1, 8),
     most_bytes=st.none() | st.integers(1, 200),
 )
-def test_batches_keep_order_within_size_and_bytes(sizes: list[int | None], most: int, most_bytes: int | None) -> None:
+def test_batches_keep_order_within_size_and_bytes(sizes, most, most_bytes):
     batches = in_batches(sizes, most=most, most_bytes=most_bytes)
     assert [size for batch in batches for size in sizes[batch]] == sizes
     for batch in batches:

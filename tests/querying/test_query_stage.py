@@ -1,11 +1,10 @@
 """The query stage of a run: consent, limits, run record, status and secrets."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,7 +50,7 @@ def query(run: Run, *adapters: LoopbackAdapter, yes: bool = True, **options: obj
     query_stage(audit, "v", adapters)
 
 
-def test_query_without_consent_sends_nothing(run: Run) -> None:
+def test_query_without_consent_sends_nothing(run):
     with LoopbackService() as service:
         with pytest.raises(PlanError, match="--yes"):
             query(run, LoopbackAdapter(service.url), yes=False)
@@ -75,7 +74,7 @@ class FaceAdapter(CountingAdapter):
         return [to_answer([Label(str(face and face[2]), 0.5)]) for face in faces]
 
 
-def test_face_adapter_gets_landmarks_of_the_photo(run: Run) -> None:
+def test_face_adapter_gets_landmarks_of_the_photo(run):
     with_face = range(PHOTOS - 1)  # the last photo has no landmarks
     rows = [{"photo": f"{photo}.png", "status": "ok", "landmarks": [photo + 0.5] * 10} for photo in with_face]
     write_table(to_table(rows, FACES), run.path("faces.parquet"))
@@ -85,10 +84,10 @@ def test_face_adapter_gets_landmarks_of_the_photo(run: Run) -> None:
     assert found == {f"{photo}.png": [str((photo + 0.5,) * 2)] * STEPS for photo in range(3)} | {"3.png": ["None"] * 3}
 
 
-def test_consent_is_requested_with_the_exact_plan(run: Run) -> None:
+def test_consent_is_requested_with_the_exact_plan(run):
     plans: list[Plan] = []
 
-    def agree(plan: Plan) -> bool:
+    def agree(plan):
         plans.append(plan)
         return True
 
@@ -107,11 +106,11 @@ def test_consent_is_requested_with_the_exact_plan(run: Run) -> None:
         assert account.drift == Drift(sentinels=3, answers=9, versions=["model_version=v1"])
 
 
-def test_progress_bars_cover_query_and_labels(run: Run) -> None:
+def test_progress_bars_cover_query_and_labels(run):
     bars: dict[str, list[float]] = {}
 
     @contextmanager
-    def watch(stage: str, *, total: float) -> Iterator[object]:
+    def watch(stage, *, total):
         bars[stage] = [total, 0.0]
         yield lambda count, note="": bars[stage].__setitem__(1, bars[stage][1] + count)
 
@@ -123,7 +122,7 @@ def test_progress_bars_cover_query_and_labels(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("limit", "words"), [({"max_calls": 20}, "--max-calls"), ({"max_cost": 0.01}, "--max-cost")])
-def test_run_beyond_a_limit_sends_nothing_and_can_be_resumed(run: Run, limit: dict[str, float], words: str) -> None:
+def test_run_beyond_a_limit_sends_nothing_and_can_be_resumed(run, limit, words):
     with LoopbackService() as service:
         adapter = LoopbackAdapter(service.url)
         with pytest.raises(PlanError, match=words):
@@ -133,7 +132,7 @@ def test_run_beyond_a_limit_sends_nothing_and_can_be_resumed(run: Run, limit: di
         assert len(service.times) == 21
 
 
-def test_unreadable_answers_are_retried_but_not_resent(run: Run) -> None:
+def test_unreadable_answers_are_retried_but_not_resent(run):
     bad = (run.folder / "images" / "gender" / "1" / "step2.png").read_bytes()
     with LoopbackService(lambda _, images: "html" if bad in images else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
@@ -145,7 +144,7 @@ def test_unreadable_answers_are_retried_but_not_resent(run: Run) -> None:
         assert sorted(service.received.values()) == [1] * 11 + [3]
 
 
-def test_unanswered_images_leave_the_run_incomplete(run: Run) -> None:
+def test_unanswered_images_leave_the_run_incomplete(run):
     with LoopbackService(lambda number, _: "redirect" if number == 1 else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
         query(run, adapter, sentinels=0)
@@ -155,7 +154,7 @@ def test_unanswered_images_leave_the_run_incomplete(run: Run) -> None:
         assert sorted(service.received.values()) == [1] * 11 + [2]
 
 
-def test_unusable_classifier_keeps_answers_of_the_others(run: Run) -> None:
+def test_unusable_classifier_keeps_answers_of_the_others(run):
     with LoopbackService(lambda *_: "unauthorised") as locked, LoopbackService() as fine:
         broken, works = LoopbackAdapter(locked.url, name="broken"), LoopbackAdapter(fine.url, name="works")
         with pytest.raises(AdapterError, match=f"set {KEY}"):
@@ -169,7 +168,7 @@ def test_unusable_classifier_keeps_answers_of_the_others(run: Run) -> None:
         assert run.record.stages["query"].state == "incomplete"
 
 
-def test_images_beyond_the_limits_are_re_encoded(run: Run) -> None:
+def test_images_beyond_the_limits_are_re_encoded(run):
     with LoopbackService() as service:
         query(run, LoopbackAdapter(service.url, limits=Limits(min_side=80)), sentinels=0)
         labels = read_frame(run.path("labels.parquet"))
@@ -185,7 +184,7 @@ def test_images_beyond_the_limits_are_re_encoded(run: Run) -> None:
         assert run.record.stages["query"].state == "done"
 
 
-def test_status_of_a_killed_run(run: Run) -> None:
+def test_status_of_a_killed_run(run):
     with LoopbackService(lambda number, _: "unauthorised" if number == 6 else None) as service:
         query(run, LoopbackAdapter(service.url, concurrency=1), sentinels=0)
     run.record.stages["query"].state = "running"  # as a killed process leaves it
@@ -201,9 +200,7 @@ def test_status_of_a_killed_run(run: Run) -> None:
         assert summary(run.folder)["stages"]["query"]["state"] == "running"
 
 
-def test_secrets_are_in_no_file_and_no_output(
-    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_secrets_are_in_no_file_and_no_output(run, monkeypatch, caplog):
     monkeypatch.setenv(KEY, SECRET)
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
     monkeypatch.setattr("pipeline.querying.plan.RetryPolicy", QuickRetry)
@@ -225,7 +222,7 @@ def test_secrets_are_in_no_file_and_no_output(
     assert f"[{KEY}]".encode() in run.path("responses.sqlite").read_bytes()
 
 
-def test_secret_in_options_is_refused_and_not_shown(run: Run) -> None:
+def test_secret_in_options_is_refused_and_not_shown(run):
     result = CliRunner().invoke(app, ["query", str(run.folder), "--adapter-option", f"google.api_key={SECRET}"])
     assert result.exit_code == 2
     assert "environment variable" in result.output
@@ -236,7 +233,7 @@ def test_secret_in_options_is_refused_and_not_shown(run: Run) -> None:
     assert SECRET not in run.path("run.json").read_text()
 
 
-def test_script_needs_yes_to_query(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_needs_yes_to_query(run, monkeypatch):
     with LoopbackService() as service:
         for module in ("adapters", "audit"):
             monkeypatch.setattr(
@@ -258,7 +255,7 @@ def test_script_needs_yes_to_query(run: Run, monkeypatch: pytest.MonkeyPatch) ->
         assert not service.times
 
 
-def test_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_for_photos_is_an_upper_bound(tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
     for number in range(3):
         pixels = np.random.default_rng(number).integers(0, 255, (80, 80, 3), dtype=np.uint8)
@@ -279,7 +276,7 @@ def test_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest.M
     assert (plan["adapters"][0]["images"], plan["placebos"]) == (15, 0)
 
 
-def test_control_characters_are_escaped_on_the_terminal(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped_on_the_terminal(run, capsys):
     with LoopbackService() as service:
         adapter = LoopbackAdapter(service.url, name="evil\x1b[2J\u202e[red]", provider="\x07Nobody", concurrency=1)
         print_plan(plan_of_run(run, [adapter], settings()), error=False)
@@ -292,9 +289,7 @@ def test_control_characters_are_escaped_on_the_terminal(run: Run, capsys: pytest
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-def test_terminal_shows_plan_and_asks_for_consent(
-    run: Run, agrees: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_terminal_shows_plan_and_asks_for_consent(run, agrees, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda question, **_: agrees)
@@ -311,7 +306,7 @@ def test_terminal_shows_plan_and_asks_for_consent(
     assert "kept for a day" in shown
 
 
-def test_account_is_put_into_words() -> None:
+def test_account_is_put_into_words():
     facts = {
         "images": 1200, "known_before": 200, "answered_now": 990, "failed": 4, "not_asked": 6, "usd_so_far": 1.8,
         "possibly_billed": {"intents": 3, "images": []},

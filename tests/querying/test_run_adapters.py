@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -57,7 +56,7 @@ def rows_by_adapter(run: Run) -> dict[str, int]:
     return answers_of(run).groupby("adapter").size().to_dict()
 
 
-def test_classifiers_are_added_and_dropped_by_name(run: Run, query: Callable[..., Any]) -> None:
+def test_classifiers_are_added_and_dropped_by_name(run, query):
     with LoopbackService() as one, LoopbackService() as two:
         a, b = LoopbackAdapter(one.url, name="a"), LoopbackAdapter(two.url, name="b")
         query(adapters=[a])
@@ -69,7 +68,6 @@ def test_classifiers_are_added_and_dropped_by_name(run: Run, query: Callable[...
         after = read_frame(run.path("labels.parquet"))
         pd.testing.assert_frame_equal(after[after["adapter"] == "a"].reset_index(drop=True), labels)
         record = Run(run.folder).record
-        assert record.settings is not None
         assert record.settings.query.adapters == ("a", "b")
         assert set(record.query) == set(record.presence_thresholds) == {"a", "b"}
 
@@ -83,8 +81,8 @@ def test_classifiers_are_added_and_dropped_by_name(run: Run, query: Callable[...
         assert "would have no adapter left" in query("--drop", "b", code=2)
 
 
-def test_missing_labels_are_explained_and_set_the_exit_code(run: Run, query: Callable[..., Any]) -> None:
-    def fail(_: Sequence[bytes]) -> None:
+def test_missing_labels_are_explained_and_set_the_exit_code(run, query):
+    def fail(_):
         raise ValueError("the weights are missing\x1b[31m")
 
     output = query(adapters=[CountingAdapter(on_send=fail)], code=2)
@@ -100,8 +98,8 @@ def test_missing_labels_are_explained_and_set_the_exit_code(run: Run, query: Cal
 
 
 @pytest.mark.parametrize(("works", "calls"), [(False, 100), (True, 300)])
-def test_function_that_always_fails_is_stopped(tmp_path: Path, works: bool, calls: int) -> None:
-    def fail(images: Sequence[bytes]) -> None:
+def test_function_that_always_fails_is_stopped(tmp_path, works, calls):
+    def fail(images):
         if images != [b"0"] or not works:
             raise ValueError("broken")
 
@@ -113,7 +111,7 @@ def test_function_that_always_fails_is_stopped(tmp_path: Path, works: bool, call
     assert (message in str(counts.stopped)) is not works
 
 
-def test_unreadable_answers_are_resent_only_with_retry(run: Run, query: Callable[..., Any]) -> None:
+def test_unreadable_answers_are_resent_only_with_retry(run, query):
     bad = run.path("images/gender/1/step2.png").read_bytes()
     with LoopbackService(lambda _, images: "html" if bad in images else None) as service:
         adapter = LoopbackAdapter(service.url)
@@ -148,7 +146,7 @@ def scores_of(run: Run) -> pd.Series:
     return read_frame(run.path("labels.parquet")).set_index(["photo", "step", "label"])["score"]
 
 
-def test_changed_parse_options_relabel_without_a_call(run: Run, query: Callable[..., Any]) -> None:
+def test_changed_parse_options_relabel_without_a_call(run, query):
     with FakeServer(tag_service) as server:
         query(*http_options(server.url, score="[*].topicality"))
         first = scores_of(run)
@@ -162,7 +160,7 @@ def test_changed_parse_options_relabel_without_a_call(run: Run, query: Callable[
         assert "there is no answer of http" in query(*elsewhere, command="labels", code=2)
 
 
-def test_labels_need_no_credentials(run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_need_no_credentials(run, query, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "secret-0123456789")
     with FakeServer(tag_service) as server:
         query(*http_options(server.url, score="[*].score", headers='{"X-Key": "${MY_TOKEN}"}'))
@@ -171,7 +169,7 @@ def test_labels_need_no_credentials(run: Run, query: Callable[..., Any], monkeyp
     assert "MY_TOKEN" in query(code=2)
 
 
-def test_max_cost_includes_earlier_costs_of_the_run(run: Run, query: Callable[..., Any]) -> None:
+def test_max_cost_includes_earlier_costs_of_the_run(run, query):
     price = Price(100.0, date(2026, 1, 1), "a page")
     with LoopbackService() as one, LoopbackService() as two:
         a, b = LoopbackAdapter(one.url, name="a", price=price), LoopbackAdapter(two.url, name="b", price=price)
@@ -185,7 +183,7 @@ def test_max_cost_includes_earlier_costs_of_the_run(run: Run, query: Callable[..
         assert Run(run.folder).record.spent == pytest.approx({"a": 1.2, "b": 1.2})
 
 
-def test_refused_query_keeps_earlier_answers(run: Run, query: Callable[..., Any]) -> None:
+def test_refused_query_keeps_earlier_answers(run, query):
     with LoopbackService() as one, LoopbackService() as two:
         query(adapters=[LoopbackAdapter(one.url, name="a")])
         query("--max-calls", "1", adapters=[LoopbackAdapter(two.url, name="b")], code=2)
@@ -194,7 +192,7 @@ def test_refused_query_keeps_earlier_answers(run: Run, query: Callable[..., Any]
     assert (stage.state, stage.counts["ok"]) == ("done", IMAGES)
 
 
-def test_missing_images_stop_the_query_before_any_call(run: Run, query: Callable[..., Any]) -> None:
+def test_missing_images_stop_the_query_before_any_call(run, query):
     for path in run.path("images").rglob("*.png"):
         path.unlink()
     with LoopbackService() as service:
@@ -202,19 +200,19 @@ def test_missing_images_stop_the_query_before_any_call(run: Run, query: Callable
         assert not service.times
 
 
-def test_failures_name_the_photo(run: Run, query: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_name_the_photo(run, query, caplog):
     with LoopbackService(lambda number, _: "500" if number == 1 else None) as service:
         output = query("--verbose", "--sentinels", "0", adapters=[LoopbackAdapter(service.url, concurrency=1)])
     assert "loopback: 0.png (step1.png): HTTP 500" in output + caplog.text
 
 
-def test_patience_option_reaches_the_client(query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patience_option_reaches_the_client(query, monkeypatch):
     from pipeline.querying import plan
 
     patience = []
     policy = plan.CallPolicy
 
-    def record(**options: Any) -> Any:
+    def record(**options):
         patience.append(options["breaker"].patience)
         return policy(**options)
 
@@ -227,12 +225,12 @@ def test_patience_option_reaches_the_client(query: Callable[..., Any], monkeypat
         assert set(patience) == {5.0}
 
 
-def test_account_has_tokens_and_cut_offs(run: Run, query: Callable[..., Any]) -> None:
+def test_account_has_tokens_and_cut_offs(run, query):
     class Chat(CountingAdapter):
         def __init__(self) -> None:
             super().__init__(remote=True)
             price = Price(5.0, date(2026, 1, 1), "a page", tokens=(1.0, 10.0))
-            service = replace(self.capabilities.service, price=price)  # type: ignore[type-var]
+            service = replace(self.capabilities.service, price=price)
             self.capabilities = replace(self.capabilities, service=service, top_k=1, cut_off=0.1)
 
         def send(self, images: Sequence[bytes]) -> list[Any]:
@@ -241,13 +239,12 @@ def test_account_has_tokens_and_cut_offs(run: Run, query: Callable[..., Any]) ->
 
     query("--sentinels", "0", "--rate", "1000", adapters=[Chat()])
     account = Run(run.folder).record.query["counting"]
-    assert account.tokens is not None
     assert (account.tokens.sent, account.tokens.received) == (12_000, 1_200)
     assert account.usd_so_far == pytest.approx(12 * (1000 * 1.0 + 100 * 10.0) / 1e6)
     assert (account.top_k, account.cut_off, account.full) == (1, 0.1, 12)
 
 
-def test_plan_needs_no_key(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_plan_needs_no_key(monkeypatch, run):
     for name in ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "VISION_ENDPOINT", "VISION_KEY", KEY):
         monkeypatch.delenv(name, raising=False)
     for adapter in ("google", "azure", "imagga", "clarifai"):
@@ -256,7 +253,7 @@ def test_plan_needs_no_key(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
         assert "On top" not in result.output
 
 
-def test_no_report_skips_only_the_report(run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_report_skips_only_the_report(run, query, monkeypatch):
     estimated = []
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, *, report: estimated.append(report))
     with LoopbackService() as service:

@@ -1,7 +1,6 @@
 import sqlite3
 import time
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ def _classifier(store: Store, model: str = "1") -> int:
     return store.classifier(adapter="a", model=model, parameters={"x": 1})
 
 
-def test_answer_is_stored_byte_for_byte(tmp_path: Path) -> None:
+def test_answer_is_stored_byte_for_byte(tmp_path):
     answer = RawAnswer(body=bytes(range(256)), status=207, headers={"x-request-id": "é"})
     with Store(tmp_path / "responses.sqlite") as store:
         number = _classifier(store)
@@ -24,7 +23,7 @@ def test_answer_is_stored_byte_for_byte(tmp_path: Path) -> None:
         assert store.answered(["key", "another"]) == {"key"}
 
 
-def test_unresolved_intents_are_counted_by_classifier(store: Store) -> None:
+def test_unresolved_intents_are_counted_by_classifier(store):
     number, other = _classifier(store), _classifier(store, model="2")
     one, two, three = store.begin([Request(str(n), str(n)) for n in range(3)], classifier=number)
     assert store.unresolved(classifier=number) == 3
@@ -38,7 +37,7 @@ def test_unresolved_intents_are_counted_by_classifier(store: Store) -> None:
     assert store.unresolved(classifier=number) == 1, "the first attempt may have been billed, too"
 
 
-def test_latest_failure_is_reported(store: Store) -> None:
+def test_latest_failure_is_reported(store):
     number = _classifier(store)
     question = Request("key", "image")
     [intent] = store.begin([question], classifier=number)
@@ -48,7 +47,7 @@ def test_latest_failure_is_reported(store: Store) -> None:
     assert store.answered(["key"]) == set()
 
 
-def test_first_answer_of_a_key_is_kept(store: Store) -> None:
+def test_first_answer_of_a_key_is_kept(store):
     number = _classifier(store)
     first, second = (store.begin([Request("key", "image")], classifier=number)[0] for _ in range(2))
     store.finish([(second, RawAnswer(body=b"2"))], classifier=number)
@@ -56,7 +55,7 @@ def test_first_answer_of_a_key_is_kept(store: Store) -> None:
     assert dict(store.answers(["key"]))["key"].body == b"2"
 
 
-def test_unreadable_answer_can_be_replaced(store: Store) -> None:
+def test_unreadable_answer_can_be_replaced(store):
     number = _classifier(store)
     for body, replaces in ((b"<html>", False), (b"{}", True)):
         request = Request("key", "image", replaces=replaces)
@@ -67,13 +66,13 @@ def test_unreadable_answer_can_be_replaced(store: Store) -> None:
     assert store.billed("a") == 2
 
 
-def test_order_of_parameters_does_not_change_the_classifier(store: Store) -> None:
+def test_order_of_parameters_does_not_change_the_classifier(store):
     number = store.classifier(adapter="a", model="m", parameters={"x": 1, "y": 2})
     assert store.classifier(adapter="a", model="m", parameters={"y": 2, "x": 1}) == number
     assert store.classifier(adapter="a", model="m", parameters={"x": 1, "y": 3}) != number
 
 
-def test_100000_keys_are_looked_up_within_a_second(tmp_path: Path) -> None:
+def test_100000_keys_are_looked_up_within_a_second(tmp_path):
     keys = [sha256(str(n).encode()).hexdigest() for n in range(100_000)]
     path = tmp_path / "responses.sqlite"
     with Store(path) as store:
@@ -94,7 +93,7 @@ def test_100000_keys_are_looked_up_within_a_second(tmp_path: Path) -> None:
     assert found == set(keys[::2])
 
 
-def test_full_disk_is_reported_and_keeps_earlier_answers(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_keeps_earlier_answers(tmp_path):
     path = tmp_path / "responses.sqlite"
     with Store(path) as store:
         number = _classifier(store)
@@ -107,13 +106,13 @@ def test_full_disk_is_reported_and_keeps_earlier_answers(tmp_path: Path) -> None
         assert store.possibly_billed(classifier=number) == ["two"]
 
 
-def test_unwritable_folder_is_named(tmp_path: Path) -> None:
+def test_unwritable_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match=r"responses\.sqlite cannot be written"):
         Store(tmp_path / "file" / "responses.sqlite")
 
 
-def test_reply_to_many_images_is_stored_once(store: Store) -> None:
+def test_reply_to_many_images_is_stored_once(store):
     number = _classifier(store)
     intents = store.begin([Request(str(n), str(n)) for n in range(3)], classifier=number)
     store.finish([(one, RawAnswer(b"all", 200, {}, n)) for n, one in enumerate(intents)], classifier=number)
@@ -122,7 +121,7 @@ def test_reply_to_many_images_is_stored_once(store: Store) -> None:
     assert len({id(answer.body) for answer in answers.values()}) == 1
 
 
-def test_other_or_newer_file_is_refused(tmp_path: Path) -> None:
+def test_other_or_newer_file_is_refused(tmp_path):
     other = tmp_path / "photo.sqlite"
     other.write_bytes(b"not a database, but long enough to be looked at as one" * 100)
     with pytest.raises(StoreError, match="not a file of answers"):

@@ -76,9 +76,7 @@ PACKAGES = {"torchvision": "torchvision", "onnx": "onnxruntime", "clip": "open_c
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
-def test_number_of_processes_does_not_change_answers(
-    kind: str, images: list[ImageRef], tmp_path: Path, pool: Engine
-) -> None:
+def test_number_of_processes_does_not_change_answers(kind, images, tmp_path, pool):
     pytest.importorskip(PACKAGES[kind], reason=f"{PACKAGES[kind]} is not installed")
     adapter = network(kind, tmp_path)
     here, two, one = (
@@ -89,11 +87,11 @@ def test_number_of_processes_does_not_change_answers(
     assert "_network" not in vars(adapter), "the main process loads no network"
 
 
-def test_function_runs_in_this_process_by_default(images: list[ImageRef], tmp_path: Path, pool: Engine) -> None:
+def test_function_runs_in_this_process_by_default(images, tmp_path, pool):
     (tmp_path / "whereabouts.py").write_text(WHEREABOUTS)
     adapter = make_adapter("python", "whereabouts:classify", path=tmp_path)
 
-    def labels(processes: int | None) -> list[dict[str, float]]:
+    def labels(processes):
         answers = query(adapter, images, tmp_path, pool, processes)
         return [scores_of(adapter, answer) for answer in answers]
 
@@ -106,7 +104,7 @@ def test_function_runs_in_this_process_by_default(images: list[ImageRef], tmp_pa
     assert f"process {os.getpid()}" not in names
 
 
-def test_function_that_cannot_be_pickled_is_explained(tmp_path: Path, pool: Engine) -> None:
+def test_function_that_cannot_be_pickled_is_explained(tmp_path, pool):
     adapter = PythonFunction.of(lambda image: {"a": 0.5})
     with pytest.raises(AdapterError, match=r"cannot be queried in several processes.*leave it out of --workers-for"):
         in_workers(AdapterCalls(adapter, ()), pool, processes=2)

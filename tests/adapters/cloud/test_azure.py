@@ -2,7 +2,6 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
-from typing import Any
 
 import pytest
 from adapter_calls import IMAGE, answer_to, failure_on, make_adapter, scores_of
@@ -21,7 +20,7 @@ def service() -> Iterator[AzureVision]:
         yield running
 
 
-def test_request_sends_image_bytes_and_keeps_model_version(service: AzureVision) -> None:
+def test_request_sends_image_bytes_and_keeps_model_version(service):
     answer = answer_to(make_adapter("azure"))
     assert service.requests[0].body == IMAGE
     query = {"api-version": "2024-02-01", "features": "tags", "language": "en", "model-version": "latest"}
@@ -30,7 +29,7 @@ def test_request_sends_image_bytes_and_keeps_model_version(service: AzureVision)
     assert answer.headers["apim-request-id"] == "planted-request-id"
 
 
-def test_model_version_can_be_pinned(service: AzureVision) -> None:
+def test_model_version_can_be_pinned(service):
     adapter = make_adapter("azure", model_version="2022-10-30-preview")
     answer = answer_to(adapter)
     assert json.loads(answer.body)["modelVersion"] == "2022-10-30-preview"
@@ -38,7 +37,7 @@ def test_model_version_can_be_pinned(service: AzureVision) -> None:
 
 
 @pytest.mark.parametrize("neutral", [False, True])
-def test_caption_words_become_labels(service: AzureVision, neutral: bool) -> None:
+def test_caption_words_become_labels(service, neutral):
     adapter = make_adapter("azure", captions=True, gender_neutral=neutral)
     answer = answer_to(adapter)
     found = scores_of(adapter, answer)
@@ -51,7 +50,7 @@ def test_caption_words_become_labels(service: AzureVision, neutral: bool) -> Non
 @pytest.mark.parametrize(
     "caption", [{"text": None, "confidence": 0.5}, {"text": "a man"}, "a man", {"confidence": 0.5}]
 )
-def test_malformed_caption_is_refused(caption: object) -> None:
+def test_malformed_caption_is_refused(caption):
     with pytest.raises(AnswerError):
         Azure.parse(RawAnswer(json.dumps({"tagsResult": {"values": []}, "captionResult": caption}).encode()))
 
@@ -69,9 +68,7 @@ def test_malformed_caption_is_refused(caption: object) -> None:
         (failure(400, "InvalidRequest", "too small", "InvalidImageSize"), "never", None),
     ],
 )  # fmt: skip
-def test_failure_states_reason_retry_and_wait(
-    service: AzureVision, response: Response, retry: str, wait: float | None
-) -> None:
+def test_failure_states_reason_retry_and_wait(service, response, retry, wait):
     service.fault = lambda number: response
     outcome = failure_on(make_adapter("azure"))
     assert (outcome.retry, outcome.wait) == (retry, wait)
@@ -87,7 +84,7 @@ def test_failure_states_reason_retry_and_wait(
         (failure(400, "InvalidRequest", "'Caption' is not supported here", "NotSupportedVisualFeature"), "region"),
     ],
 )
-def test_permanent_error_stops_the_run(service: AzureVision, response: Response, remedy: str) -> None:
+def test_permanent_error_stops_the_run(service, response, remedy):
     service.fault = lambda number: response
     with pytest.raises(AdapterError, match=remedy):
         make_adapter("azure").send([IMAGE])
@@ -101,23 +98,22 @@ def test_permanent_error_stops_the_run(service: AzureVision, response: Response,
         ({"language": "en&features=read"}, "language"),
     ],
 )
-def test_invalid_options_are_refused(service: AzureVision, options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(service, options, message):
     with pytest.raises(AdapterError, match=message):
         make_adapter("azure", **options)
 
 
-def test_missing_endpoint_names_its_variable() -> None:
+def test_missing_endpoint_names_its_variable():
     with environment({"VISION_KEY": KEY}), pytest.raises(AdapterError, match="export VISION_ENDPOINT="):
         make_adapter("azure")
 
 
-def test_end_of_service_is_declared() -> None:
+def test_end_of_service_is_declared():
     service = Azure.capabilities.service
-    assert service is not None
     assert (service.lifecycle, service.ends) == ("ends", date(2028, 9, 25))
 
 
-def test_entra_token_is_read_again_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entra_token_is_read_again_for_each_call(monkeypatch):
     with AzureVision() as running, environment({"VISION_TOKEN": TOKEN, "VISION_ENDPOINT": running.url}):
         adapter = make_adapter("azure")
         answer_to(adapter)
@@ -136,9 +132,7 @@ def principal() -> Iterator[AzureVision]:
             yield running
 
 
-def test_principal_token_is_reused_until_refused(
-    principal: AzureVision,
-) -> None:
+def test_principal_token_is_reused_until_refused(principal):
     adapter = make_adapter("azure")
     with ThreadPoolExecutor(4) as threads:
         sent = list(threads.map(adapter.send, [[image] for image in sweep_images()]))
@@ -153,7 +147,7 @@ def test_principal_token_is_reused_until_refused(
         adapter.send([IMAGE])
 
 
-def test_principal_token_is_renewed_before_expiry(principal: AzureVision) -> None:
+def test_principal_token_is_renewed_before_expiry(principal):
     principal.expires_in = 60
     adapter = make_adapter("azure")
     for _ in range(2):
@@ -161,7 +155,7 @@ def test_principal_token_is_renewed_before_expiry(principal: AzureVision) -> Non
     assert len(principal.tokens) == 2
 
 
-def test_unavailable_token_service_bills_nothing(principal: AzureVision) -> None:
+def test_unavailable_token_service_bills_nothing(principal):
     for refused, retry in ((Response(503), "later"), (Response(429), "slower"), (Response(dropped=True), "later")):
         principal.refused = refused
         outcome = failure_on(make_adapter("azure"))
@@ -179,9 +173,7 @@ def test_unavailable_token_service_bills_nothing(principal: AzureVision) -> None
         Response(200, b"<html>"),
     ],
 )
-def test_refused_principal_stops_the_run_and_hides_its_secret(
-    principal: AzureVision, monkeypatch: pytest.MonkeyPatch, response: Response | None
-) -> None:
+def test_refused_principal_stops_the_run_and_hides_its_secret(principal, monkeypatch, response):
     principal.refused = response
     if response is None:
         monkeypatch.setenv("AZURE_CLIENT_SECRET", "planted-old-secret")
@@ -190,7 +182,7 @@ def test_refused_principal_stops_the_run_and_hides_its_secret(
     assert "planted" not in str(caught.value)
 
 
-def test_principal_settings_are_checked(principal: AzureVision, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_principal_settings_are_checked(principal, monkeypatch):
     monkeypatch.delenv("AZURE_TENANT_ID")
     with pytest.raises(AdapterError, match="export AZURE_TENANT_ID="):
         make_adapter("azure")

@@ -18,34 +18,34 @@ def scores(body: bytes, *labels: str, letters: bool = False) -> dict[str, float]
     return {label.name: label.score for label in chat.labels_of(body, labels or None, letters=letters)}
 
 
-def test_scores_are_read_from_json_in_the_message() -> None:
+def test_scores_are_read_from_json_in_the_message():
     assert scores(reply('{"nurse": 0.2, "engineer": 1}'), "nurse", "engineer") == {"nurse": 0.2, "engineer": 1.0}
     assert scores(reply('```json\n{"nurse": 0.2}\n```')) == {"nurse": 0.2}
     assert scores(reply('<think>A {cap}?</think>\n{"nurse": 0.2}')) == {"nurse": 0.2}
     assert scores(reply('{"nurse": 0.2, "because": "so"}'), "nurse") == {"nurse": 0.2}
 
 
-def test_message_in_parts_is_joined() -> None:
+def test_message_in_parts_is_joined():
     halves = [{"type": "text", "text": '{"nurse":'}, {"type": "text", "text": " 0.2}"}]
-    assert scores(reply(halves)) == {"nurse": 0.2}  # type: ignore[arg-type]
+    assert scores(reply(halves)) == {"nurse": 0.2}
     refusal = [{"type": "refusal", "refusal": "I cannot help with that."}]
-    assert scores(reply(refusal), "nurse") == {"(refused)": 1.0}  # type: ignore[arg-type]
+    assert scores(reply(refusal), "nurse") == {"(refused)": 1.0}
 
 
-def test_unanswered_question_gets_an_outcome_label() -> None:
+def test_unanswered_question_gets_an_outcome_label():
     assert scores(reply(None, refusal="I cannot help with that."), "nurse") == {"(refused)": 1.0}
     assert scores(reply('{"nurse', reason="content_filter"), "nurse") == {"(withheld)": 1.0}
     assert scores(reply('{"nurse', reason="length"), "nurse") == {"(cut off)": 1.0}
     assert scores(b'{"error": {"code": "content_policy_violation"}}', "nurse") == {"(withheld)": 1.0}
 
 
-def test_repeats_give_mean_scores_and_outcome_shares() -> None:
+def test_repeats_give_mean_scores_and_outcome_shares():
     replies = [reply('{"nurse": 0.2}'), reply('{"nurse": 0.6}'), reply(None, refusal="No."), reply("", reason="length")]
     body = chat.together([(["nurse"], one) for one in replies])
     assert scores(body) == {"nurse": pytest.approx(0.4), "(refused)": 0.25, "(cut off)": 0.25}
 
 
-def test_letter_probabilities_ignore_whitespace_tokens() -> None:
+def test_letter_probabilities_ignore_whitespace_tokens():
     tops = [{"token": " A", "logprob": -1.0}, {"token": "A", "logprob": -2.0}, {"token": "B", "logprob": -9999.0}]
     tokens = [
         {"token": "\n", "top_logprobs": []},
@@ -73,7 +73,7 @@ def test_letter_probabilities_ignore_whitespace_tokens() -> None:
         (b'{"replies": [{"labels": "nurse", "reply": "{}"}]}', "lacks the labels"),
     ],
 )
-def test_answer_without_labels_is_refused(body: bytes, message: str) -> None:
+def test_answer_without_labels_is_refused(body, message):
     with pytest.raises(AnswerError, match=message):
         scores(body, "nurse")
 
@@ -88,7 +88,7 @@ def test_answer_without_labels_is_refused(body: bytes, message: str) -> None:
         ({"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": None}]}]}, "at most 0"),
     ],
 )
-def test_letter_without_probabilities_is_refused(logprobs: object, message: str) -> None:
+def test_letter_without_probabilities_is_refused(logprobs, message):
     with pytest.raises(AnswerError, match=message):
         scores(reply("A", logprobs=logprobs), "nurse", letters=True)
 
@@ -102,7 +102,7 @@ JSON = st.recursive(
 
 
 @given(content=JSON, letters=st.booleans())
-def test_arbitrary_reply_is_parsed_or_refused(content: object, letters: bool) -> None:
+def test_arbitrary_reply_is_parsed_or_refused(content, letters):
     for body in (json.dumps(content).encode(), json.dumps({"choices": [content]}).encode()):
         try:
             for label in chat.labels_of(body, ["nurse"], letters=letters):
@@ -113,12 +113,12 @@ def test_arbitrary_reply_is_parsed_or_refused(content: object, letters: bool) ->
 
 
 @given(body=st.binary(max_size=60))
-def test_combined_replies_keep_their_bytes(body: bytes) -> None:
+def test_combined_replies_keep_their_bytes(body):
     row = json.loads(chat.together([(["nurse"], body)]))["replies"][0]
     assert row["reply"].encode("utf-8", "surrogateescape") == body
 
 
-def test_label_order_depends_on_image_seed_and_repeat() -> None:
+def test_label_order_depends_on_image_seed_and_repeat():
     labels = [str(number) for number in range(50)]
     first, second = sweep_images()[:2]
     drawn = [
@@ -143,11 +143,11 @@ def test_label_order_depends_on_image_seed_and_repeat() -> None:
         "I apologise, but no.",
     ],
 )
-def test_refusal_in_prose_is_recognised(text: str) -> None:
+def test_refusal_in_prose_is_recognised(text):
     assert scores(reply(text), "nurse") == {"(refused)": 1.0}
 
 
 @pytest.mark.parametrize("text", ["nurse: 0.2", "The person looks sorry.", "{'nurse': 0.2}", "[0.2]", ""])
-def test_other_prose_is_not_a_refusal(text: str) -> None:
+def test_other_prose_is_not_a_refusal(text):
     with pytest.raises(AnswerError, match="not a JSON object"):
         scores(reply(text), "nurse")

@@ -10,7 +10,7 @@ def answer(image: dict[str, object], position: int = 0) -> RawAnswer:
     return RawAnswer(json.dumps({"images": [image]}).encode(), position=position)
 
 
-def test_answers_of_all_api_versions_are_parsed() -> None:
+def test_answers_of_all_api_versions_are_parsed():
     old = answer({"classifiers": [{"classes": [{"class": "nurse", "score": 0.81}]}], "image": "a.jpg"})
     assert [(label.name, label.score) for label in labels_of(old)] == [("nurse", 0.81)]
     one = {"age": {"min": 23, "max": 26, "score": 0.6}, "gender": {"gender": "FEMALE", "score": 0.99}}
@@ -36,13 +36,13 @@ def test_answers_of_all_api_versions_are_parsed() -> None:
         {"faces": [{"age": 5, "gender": {"gender": "FEMALE"}}]},
     ],
 )
-def test_malformed_answer_is_refused(image: dict[str, object]) -> None:
+def test_malformed_answer_is_refused(image):
     with pytest.raises(AnswerError):
         labels_of(answer(image))
     with pytest.raises(AnswerError, match="position 1"):
         labels_of(answer(image, position=1))
 
 
-def test_images_of_a_zip_are_identified_by_file_name() -> None:
+def test_images_of_a_zip_are_identified_by_file_name():
     body = json.dumps({"images": [{"image": "set.zip/01.png"}, {"image": "a.jpg"}, {"source_url": "x"}]}).encode()
     assert image_names(body) == ["01.png", "a.jpg", ""]

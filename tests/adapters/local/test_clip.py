@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,7 +22,7 @@ def scores(adapter: Clip) -> dict[str, float]:
     return scores_of(adapter, answer)
 
 
-def test_scores_equal_those_of_open_clip(tmp_path: Path) -> None:
+def test_scores_equal_those_of_open_clip(tmp_path):
     folder = tiny_clip(tmp_path / "tiny")
     adapter = make_adapter("clip", str(folder), labels=LABELS, template="a photo of a {}", batch=1)
     network, preprocess = open_clip.create_model_from_pretrained(f"local-dir:{folder}")
@@ -38,7 +37,7 @@ def test_scores_equal_those_of_open_clip(tmp_path: Path) -> None:
     assert scores(similar) == pytest.approx(halved, abs=1e-5)
 
 
-def test_labels_and_template_are_recorded(tmp_path: Path) -> None:
+def test_labels_and_template_are_recorded(tmp_path):
     folder = str(tiny_clip(tmp_path / "tiny"))
     adapter = make_adapter("clip", folder)
     assert len(adapter.parameters["labels"]) == 129
@@ -49,13 +48,13 @@ def test_labels_and_template_are_recorded(tmp_path: Path) -> None:
     assert len(scores(make_adapter("clip", folder, top_k=1, presence=0.0, batch=1))) == 1
 
 
-def test_version_changes_with_the_weights(tmp_path: Path) -> None:
+def test_version_changes_with_the_weights(tmp_path):
     first = make_adapter("clip", str(tiny_clip(tmp_path / "tiny"))).model
     assert make_adapter("clip", str(tiny_clip(tmp_path / "tiny"))).model == first
     assert make_adapter("clip", str(tiny_clip(tmp_path / "tiny", seed=1))).model != first
 
 
-def test_sigmoid_scores_need_sigmoid_training(tmp_path: Path) -> None:
+def test_sigmoid_scores_need_sigmoid_training(tmp_path):
     siglip = make_adapter(
         "clip", str(tiny_clip(tmp_path / "siglip", sigmoid=True)), labels=LABELS, scores="sigmoid", batch=1
     )
@@ -64,7 +63,7 @@ def test_sigmoid_scores_need_sigmoid_training(tmp_path: Path) -> None:
         scores(make_adapter("clip", str(tiny_clip(tmp_path / "clip")), labels=LABELS, scores="sigmoid", batch=1))
 
 
-def test_missing_published_weights_name_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_published_weights_name_the_download(tmp_path, monkeypatch):
     import huggingface_hub
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
@@ -92,9 +91,7 @@ def test_missing_published_weights_name_the_download(tmp_path: Path, monkeypatch
         ("hf-hub:owner/nothing-of-that-name", {}, "hf download owner/nothing-of-that-name"),
     ],
 )
-def test_unknown_model_or_weights_are_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, options: dict[str, str], message: str
-) -> None:
+def test_unknown_model_or_weights_are_explained(tmp_path, monkeypatch, target, options, message):
     import huggingface_hub
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
@@ -102,7 +99,7 @@ def test_unknown_model_or_weights_are_explained(
         make_adapter("clip", target, **options)
 
 
-def test_invalid_folder_or_template_is_refused(tmp_path: Path) -> None:
+def test_invalid_folder_or_template_is_refused(tmp_path):
     folder = tiny_clip(tmp_path / "tiny")
     with pytest.raises(AdapterError, match=r"must contain \{\} once"):
         make_adapter("clip", str(folder), template="a photo")

@@ -49,7 +49,7 @@ def two_faces() -> bytes:
     return png(canvas)
 
 
-def test_face_gets_every_label(adapter: FaceAttributes) -> None:
+def test_face_gets_every_label(adapter):
     answer = adapter.send([png(drawn_face())])[0]
     scores = scores_of(adapter, answer)
     assert tuple(scores) == LABELS
@@ -60,20 +60,20 @@ def test_face_gets_every_label(adapter: FaceAttributes) -> None:
     assert scores["smiling"] == pytest.approx(0.25)
 
 
-def test_no_face_gives_no_labels(adapter: FaceAttributes) -> None:
+def test_no_face_gives_no_labels(adapter):
     answer = adapter.send([png(np.full((275, 225, 3), 128, np.uint8))])[0]
     assert json.loads(answer.body)["faces"] == 0
     assert adapter.parse(answer) == []
 
 
-def test_face_nearest_the_centre_is_judged(adapter: FaceAttributes) -> None:
+def test_face_nearest_the_centre_is_judged(adapter):
     answer = adapter.send([two_faces()])[0]
     assert json.loads(answer.body)["faces"] == 2
     assert scores_of(adapter, answer)["masculine appearance"] == 1
 
 
-def test_missing_weights_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> Judge:
+def test_missing_weights_are_explained(monkeypatch):
+    def missing(name):
         raise models.weights.WeightsError("the embedded weights judge.safetensors are missing")
 
     monkeypatch.setattr(models.weights, "load_judge", missing)
@@ -81,11 +81,11 @@ def test_missing_weights_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
         make_adapter("face-attributes").send([png(drawn_face())])
 
 
-def test_version_names_the_weights(adapter: FaceAttributes) -> None:
+def test_version_names_the_weights(adapter):
     assert models.weights.record("judge").sha256 in adapter.model
 
 
-def test_given_landmarks_replace_detection(adapter: FaceAttributes) -> None:
+def test_given_landmarks_replace_detection(adapter):
     (far,) = (face for face in FaceDetector().detect([decode_rgb(two_faces())])[0] if face.box[0] > 500)
     landmarks = tuple((float(x), float(y)) for x, y in far.landmarks)
     answers = adapter.send_faces([two_faces(), two_faces()], [None, landmarks])
@@ -94,7 +94,7 @@ def test_given_landmarks_replace_detection(adapter: FaceAttributes) -> None:
     assert [score["masculine appearance"] for score in scores] == [1, 0]
 
 
-def test_option_face_version_detects_in_every_version(adapter: FaceAttributes) -> None:
+def test_option_face_version_detects_in_every_version(adapter):
     per_version = make_adapter("face-attributes", face="version")
     assert (adapter.capabilities.faces, per_version.capabilities.faces) == (True, False)
     assert adapter.parameters != per_version.parameters, "stored answers of one are not used for the other"

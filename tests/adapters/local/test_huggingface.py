@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,7 +21,7 @@ def scores(adapter: HuggingFace) -> dict[str, float]:
     return scores_of(adapter, answer)
 
 
-def test_local_folder_gives_the_scores_of_transformers(tmp_path: Path) -> None:
+def test_local_folder_gives_the_scores_of_transformers(tmp_path):
     from transformers import ViTForImageClassification, ViTImageProcessor
 
     folder = tiny_transformer(tmp_path / "tiny")
@@ -33,13 +32,13 @@ def test_local_folder_gives_the_scores_of_transformers(tmp_path: Path) -> None:
     assert scores(adapter) == pytest.approx({f"label {n}": score for n, score in enumerate(expected)}, abs=1e-5)
 
 
-def test_multi_label_model_has_sigmoid_scores(tmp_path: Path) -> None:
+def test_multi_label_model_has_sigmoid_scores(tmp_path):
     adapter = make_adapter("huggingface", str(tiny_transformer(tmp_path / "several", several=True)), batch=1)
     assert adapter.parameters["activation"] == "sigmoid"
     assert sum(scores(adapter).values()) != pytest.approx(1, abs=0.01)
 
 
-def test_version_changes_with_weights_and_preprocessing(tmp_path: Path) -> None:
+def test_version_changes_with_weights_and_preprocessing(tmp_path):
     folder = tiny_transformer(tmp_path / "tiny")
     first = make_adapter("huggingface", str(folder)).model
     assert make_adapter("huggingface", str(folder)).model == first
@@ -51,7 +50,7 @@ def test_version_changes_with_weights_and_preprocessing(tmp_path: Path) -> None:
     json.dumps(dict(make_adapter("huggingface", str(folder)).parameters), allow_nan=False)
 
 
-def test_code_in_a_repository_is_never_executed(tmp_path: Path) -> None:
+def test_code_in_a_repository_is_never_executed(tmp_path):
     folder = tiny_transformer(tmp_path / "tiny")
     config = json.loads((folder / "config.json").read_text())
     (folder / "evil.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
@@ -62,7 +61,7 @@ def test_code_in_a_repository_is_never_executed(tmp_path: Path) -> None:
     assert not (tmp_path / "executed").exists()
 
 
-def test_model_without_trained_classifier_is_refused(tmp_path: Path) -> None:
+def test_model_without_trained_classifier_is_refused(tmp_path):
     from safetensors.torch import load_file, save_file
 
     folder = tiny_transformer(tmp_path / "tiny")
@@ -73,7 +72,7 @@ def test_model_without_trained_classifier_is_refused(tmp_path: Path) -> None:
         make_adapter("huggingface", str(folder), batch=1).send([IMAGE])
 
 
-def test_incomplete_folder_is_explained(tmp_path: Path) -> None:
+def test_incomplete_folder_is_explained(tmp_path):
     folder = tiny_transformer(tmp_path / "tiny")
     (folder / "model.safetensors").unlink()
     with pytest.raises(AdapterError, match=r"lacks model.safetensors: download the complete model again"):
@@ -82,7 +81,7 @@ def test_incomplete_folder_is_explained(tmp_path: Path) -> None:
         make_adapter("huggingface", str(folder), revision="main")
 
 
-def test_cached_repository_is_used_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_repository_is_used_offline(tmp_path, monkeypatch):
     import huggingface_hub
 
     cache = tmp_path / "models--owner--tiny"

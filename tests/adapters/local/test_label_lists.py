@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 
@@ -7,7 +6,7 @@ from adapters.base import AdapterError
 from adapters.local.labels import distinct, read_labels, ready_made
 
 
-def test_included_occupations_are_129_and_distinct() -> None:
+def test_included_occupations_are_129_and_distinct():
     names = read_labels("occupations")
     assert "occupations" in ready_made()
     assert len(names) == len(set(names)) == 129
@@ -25,7 +24,7 @@ def test_included_occupations_are_129_and_distinct() -> None:
         ("labels.json", '{"1": ["n01484850", "great white"], "0": ["n01440764", "tench"]}'),
     ],
 )
-def test_label_file_is_read_in_class_order(tmp_path: Path, name: str, text: str) -> None:
+def test_label_file_is_read_in_class_order(tmp_path, name, text):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
     assert read_labels(str(tmp_path / name)) == ("tench", "great white")
 
@@ -42,18 +41,18 @@ def test_label_file_is_read_in_class_order(tmp_path: Path, name: str, text: str)
         ("labels.json", b'"a"', "must hold a list"),
     ],
 )
-def test_malformed_label_file_is_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_malformed_label_file_is_refused(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(AdapterError, match=message):
         read_labels(tmp_path / name)
 
 
-def test_missing_label_file_names_included_list() -> None:
+def test_missing_label_file_names_included_list():
     with pytest.raises(AdapterError, match=r"'nowhere.txt' cannot be read.*included list \(occupations\)"):
         read_labels("nowhere.txt")
 
 
-def test_duplicate_names_are_numbered() -> None:
+def test_duplicate_names_are_numbered():
     assert distinct(["crane", "maillot", "crane"]) == ("crane [0]", "maillot", "crane [2]")
     assert read_labels(["a", " b "]) == ("a", "b")
     assert json.dumps(read_labels(["a", "a"])) == '["a [0]", "a [1]"]'

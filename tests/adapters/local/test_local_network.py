@@ -35,7 +35,7 @@ class FirstByteNetwork(LocalNetwork):
         return np.repeat(batch, self._count, axis=1)
 
 
-def test_batches_are_padded_to_full_size() -> None:
+def test_batches_are_padded_to_full_size():
     network = FirstByteNetwork()
     answers = network.send([b"\x00", b"\x01", b"\x02"])
     assert network.batch_sizes == [4]
@@ -43,24 +43,24 @@ def test_batches_are_padded_to_full_size() -> None:
     assert len(answers) == 3
 
 
-def test_wrong_number_of_labels_stops_the_run() -> None:
+def test_wrong_number_of_labels_stops_the_run():
     with pytest.raises(AdapterError, match=r"shape \(4, 3\), but 2 labels need \(4, 2\)"):
         FirstByteNetwork(outputs=3).send([b"x"])
 
 
 @pytest.mark.parametrize("options", [{"batch": 0}, {"top_k": 0}, {"top_k": -1}, {"presence": 2.0}])
-def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options):
     with pytest.raises(AdapterError, match=next(iter(options))):
         read_options("counting", TorchOptions, options)
 
 
-def test_top_k_above_the_number_of_labels_is_refused() -> None:
+def test_top_k_above_the_number_of_labels_is_refused():
     with pytest.raises(AdapterError, match=r"'top_k' must be in 1-2, as there are 2 labels, not 3"):
         FirstByteNetwork(top_k=3)
 
 
 @given(st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=8))
-def test_scores_are_in_0_to_1_and_keep_order(outputs: list[float]) -> None:
+def test_scores_are_in_0_to_1_and_keep_order(outputs):
     names = tuple(str(number) for number in range(len(outputs)))
     for activation in ("softmax", "sigmoid"):
         scores = [label.score for label in Reading(names, activation).labels(np.array(outputs))]
@@ -75,13 +75,13 @@ def test_scores_are_in_0_to_1_and_keep_order(outputs: list[float]) -> None:
             assert sum(scores) == pytest.approx(1)
 
 
-def test_top_k_breaks_ties_by_position() -> None:
+def test_top_k_breaks_ties_by_position():
     reading = Reading(("a", "b", "c"), "none", top_k=2)
     labels = reading.labels(np.array([0.2, 0.7, 0.2]))
     assert [(label.name, label.score) for label in labels] == [("b", 0.7), ("a", 0.2)]
 
 
-def test_outputs_that_are_not_scores_are_refused() -> None:
+def test_outputs_that_are_not_scores_are_refused():
     for outputs in ([1.0, np.nan], [np.inf, 0]):
         with pytest.raises(ValueError, match="not finite"):
             Reading(("a", "b")).labels(np.array(outputs))
@@ -90,6 +90,6 @@ def test_outputs_that_are_not_scores_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "abacus"])
-def test_missing_device_is_explained(name: str) -> None:
+def test_missing_device_is_explained(name):
     with pytest.raises(AdapterError, match=f"the device '{name}' cannot be used.*device=cpu"):
         torch_device(name, adapter="counting")

@@ -1,5 +1,4 @@
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 from fakes.http_server import FakeServer, Response
@@ -8,7 +7,7 @@ from adapters.base import AdapterError
 from adapters.local.files import digest_of, fetch, hub_snapshot
 
 
-def test_digest_of_several_files_is_that_of_sha256sum_output(tmp_path: Path) -> None:
+def test_digest_of_several_files_is_that_of_sha256sum_output(tmp_path):
     first, second = tmp_path / "b.bin", tmp_path / "a.bin"
     first.write_bytes(b"one")
     second.write_bytes(b"two")
@@ -19,7 +18,7 @@ def test_digest_of_several_files_is_that_of_sha256sum_output(tmp_path: Path) -> 
         digest_of([tmp_path / "gone.bin"])
 
 
-def test_download_is_complete_and_verified_or_absent(tmp_path: Path) -> None:
+def test_download_is_complete_and_verified_or_absent(tmp_path):
     path = tmp_path / "new" / "weights.pth"
     starts = sha256(b"weights").hexdigest()[:8]
     with FakeServer(lambda request: Response(200 if request.path == "/good" else 404, b"weights")) as server:
@@ -34,7 +33,7 @@ def test_download_is_complete_and_verified_or_absent(tmp_path: Path) -> None:
         fetch("http://127.0.0.1:9/x", path)
 
 
-def test_missing_repository_names_the_download_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_repository_names_the_download_command(tmp_path, monkeypatch):
     hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(

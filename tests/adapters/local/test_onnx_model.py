@@ -1,6 +1,5 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ def expected(path: Path, *, rgb: tuple[float, ...]) -> list[float]:
     return list(powers / powers.sum())
 
 
-def test_scores_follow_the_declared_preprocessing(tmp_path: Path) -> None:
+def test_scores_follow_the_declared_preprocessing(tmp_path):
     path = tiny_onnx(tmp_path / "tiny.onnx")
     unit = [value / 255 for value in COLOUR]
     assert scores(make_adapter("onnx", str(path), **FLAT)) == pytest.approx(expected(path, rgb=tuple(unit)), abs=1e-5)
@@ -49,7 +48,7 @@ def test_scores_follow_the_declared_preprocessing(tmp_path: Path) -> None:
         ({"softmax": True}, {"activation": "none"}),
     ],
 )
-def test_input_formats(tmp_path: Path, model: dict[str, Any], options: dict[str, Any]) -> None:
+def test_input_formats(tmp_path, model, options):
     adapter = make_adapter("onnx", str(tiny_onnx(tmp_path / "tiny.onnx", **model)), **FLAT | options)
     assert sum(scores(adapter, png(drawn_face()))) == pytest.approx(1, abs=1e-4)
     assert adapter.capabilities.batch == model.get("batch", 16)
@@ -69,21 +68,19 @@ def test_input_formats(tmp_path: Path, model: dict[str, Any], options: dict[str,
         ({}, {"labels": "nowhere.txt"}, "cannot be read"),
     ],
 )
-def test_mismatched_options_are_refused_on_creation(
-    tmp_path: Path, model: dict[str, Any], options: dict[str, Any], message: str
-) -> None:
+def test_mismatched_options_are_refused_on_creation(tmp_path, model, options, message):
     path = tiny_onnx(tmp_path / "tiny.onnx", **model)
     with pytest.raises(AdapterError, match=message):
         make_adapter("onnx", str(path), **FLAT | options)
 
 
-def test_second_softmax_is_refused(tmp_path: Path) -> None:
+def test_second_softmax_is_refused(tmp_path):
     adapter = make_adapter("onnx", str(tiny_onnx(tmp_path / "tiny.onnx", softmax=True)), **FLAT)
     with pytest.raises(AdapterError, match="probabilities already: set the option activation to none"):
         adapter.send([PLAIN])
 
 
-def test_version_changes_with_model_and_data_files(tmp_path: Path) -> None:
+def test_version_changes_with_model_and_data_files(tmp_path):
     path = tiny_onnx(tmp_path / "tiny.onnx")
     first = make_adapter("onnx", str(path), **FLAT).model
     (tmp_path / "tiny.onnx.data").write_bytes(b"weights that lie next to it")
@@ -95,7 +92,7 @@ def test_version_changes_with_model_and_data_files(tmp_path: Path) -> None:
     assert record["preprocessing"]["mean"] == [0, 0, 0]
 
 
-def test_invalid_model_file_is_explained(tmp_path: Path) -> None:
+def test_invalid_model_file_is_explained(tmp_path):
     with pytest.raises(AdapterError, match="there is no file"):
         make_adapter("onnx", str(tmp_path / "nothing.onnx"), **FLAT)
     (tmp_path / "text.onnx").write_text("weights")

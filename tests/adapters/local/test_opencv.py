@@ -13,12 +13,12 @@ def _labels(image: bytes) -> dict[str, float]:
     return {label.name: label.score for label in adapter.parse(adapter.send([image])[0])}
 
 
-def test_frontal_face_is_found_and_blank_image_has_no_labels() -> None:
+def test_frontal_face_is_found_and_blank_image_has_no_labels():
     assert _labels(png(drawn_face()))["frontal face"] >= OpenCV.capabilities.presence
     assert _labels(png(np.full((275, 225, 3), 128, np.uint8))) == {}
 
 
-def test_label_is_present_where_opencv_detects_by_default() -> None:
+def test_label_is_present_where_opencv_detects_by_default():
     generator = np.random.default_rng(0)
     cascade = cv2.CascadeClassifier(cv2.data.haarcascades + "haarcascade_frontalface_alt2.xml")
     found = set()
@@ -33,12 +33,12 @@ def test_label_is_present_where_opencv_detects_by_default() -> None:
     assert found == {True, False}
 
 
-def test_eyes_and_smiles_are_detected_inside_faces_only() -> None:
+def test_eyes_and_smiles_are_detected_inside_faces_only():
     eyes = drawn_face()[95:150]
     assert not {"smile", "eyes or eyeglasses"} & _labels(png(eyes)).keys()
 
 
-def test_number_of_threads_does_not_change_answers() -> None:
+def test_number_of_threads_does_not_change_answers():
     image = png(drawn_face())
     before = cv2.getNumThreads()
     bodies = set()
@@ -51,13 +51,13 @@ def test_number_of_threads_does_not_change_answers() -> None:
     assert len(bodies) == 1
 
 
-def test_version_names_opencv_and_the_cascades() -> None:
+def test_version_names_opencv_and_the_cascades():
     assert cv2.__version__ in make_adapter("opencv").model
     assert len(make_adapter("opencv").model.rpartition(" ")[2]) == 64
 
 
 @pytest.mark.parametrize("size", [(40, 40), (30, 400), (2000, 1500)])
-def test_images_of_any_size_are_accepted(size: tuple[int, int]) -> None:
+def test_images_of_any_size_are_accepted(size):
     image = cv2.resize(drawn_face(), size)
     adapter = make_adapter("opencv")
     assert all(isinstance(label, Label) for label in adapter.parse(adapter.send([png(image)])[0]))

@@ -46,7 +46,7 @@ def _presence(adapter: Planted, photos: int, attribute: str = "gender", arm: str
     return found
 
 
-def test_presence_rates_follow_the_planted_slopes(tmp_path: Path) -> None:
+def test_presence_rates_follow_the_planted_slopes(tmp_path):
     photos = 1000
     adapter = make_adapter("planted", run=_sweeps(tmp_path, photos), seed=1)
     for name, returned in _presence(adapter, photos).items():
@@ -57,7 +57,7 @@ def test_presence_rates_follow_the_planted_slopes(tmp_path: Path) -> None:
         assert np.all(np.abs(returned.mean(axis=0) - expected) < 4.5 * error), name
 
 
-def test_slopes_of_photos_vary_by_the_spread(tmp_path: Path) -> None:
+def test_slopes_of_photos_vary_by_the_spread(tmp_path):
     photos = 1000
     spreads = {"steady": 0.0, "spread": 0.2}
     labels = {name: PlantedLabel(rate=0.4, slope=0.0, spread=spread) for name, spread in spreads.items()}
@@ -68,7 +68,7 @@ def test_slopes_of_photos_vary_by_the_spread(tmp_path: Path) -> None:
     assert changes["spread"] == pytest.approx(0.4 * 4 * 0.2 * 3**0.5 / 2, abs=0.05)
 
 
-def test_answers_depend_only_on_photo_value_and_seed(tmp_path: Path) -> None:
+def test_answers_depend_only_on_photo_value_and_seed(tmp_path):
     run = _sweeps(tmp_path, 50)
     images = [_image(n, k) for n in range(50) for k in range(7)]
     first = [answer.body for answer in make_adapter("planted", run=run).send(images)]
@@ -78,7 +78,7 @@ def test_answers_depend_only_on_photo_value_and_seed(tmp_path: Path) -> None:
     assert make_adapter("planted", run=run).parameters != make_adapter("planted", run=run, seed=1).parameters
 
 
-def test_placebos_and_other_attributes_stay_at_the_base_rate(tmp_path: Path) -> None:
+def test_placebos_and_other_attributes_stay_at_the_base_rate(tmp_path):
     labels = {"up": PlantedLabel(rate=0.5, slope=0.3, attribute="gender")}
     for attribute, arm in (("gender", "random"), ("race", "edit")):
         run = _sweeps(tmp_path / f"{attribute} {arm}", 40, attribute, arm)
@@ -86,19 +86,19 @@ def test_placebos_and_other_attributes_stay_at_the_base_rate(tmp_path: Path) -> 
         assert np.all(returned == returned[:, :1])
 
 
-def test_identical_steps_share_their_mean_value(tmp_path: Path) -> None:
+def test_identical_steps_share_their_mean_value(tmp_path):
     labels = {"up": PlantedLabel(rate=0.5, slope=0.5, spread=0.0)}
     photos = 400
     images = [_image(n, 0) for n in range(photos)]
 
-    def answers(name: str, *values: float) -> list[bytes]:
+    def answers(name, *values):
         run = _table(tmp_path / name, [_row(image, n, a) for n, image in enumerate(images) for a in values])
         return [answer.body for answer in make_adapter("planted", run=run, labels=labels).send(images)]
 
     assert answers("shared", 1.0, 2.0) == answers("mean", 1.5)
 
 
-def test_rates_outside_0_to_1_are_refused(tmp_path: Path) -> None:
+def test_rates_outside_0_to_1_are_refused(tmp_path):
     run = _sweeps(tmp_path, 2)
     for label in (PlantedLabel(rate=0.8, slope=0.3), PlantedLabel(rate=0.1, slope=-0.6)):
         with pytest.raises(AdapterError, match=r"'steep'.*leave 0-1 at \|a\| = 2"):
@@ -107,14 +107,14 @@ def test_rates_outside_0_to_1_are_refused(tmp_path: Path) -> None:
         make_adapter("planted", run=run, labels={"never": {"rate": 0, "slope": 0}})
 
 
-def test_unknown_image_and_missing_table_are_explained(tmp_path: Path) -> None:
+def test_unknown_image_and_missing_table_are_explained(tmp_path):
     with pytest.raises(ValueError, match="is not in"):
         make_adapter("planted", run=_sweeps(tmp_path, 1)).send([b"another image"])
     with pytest.raises(AdapterError, match="make the counterfactuals first"):
         make_adapter("planted", run=tmp_path / "nowhere").send([b"x"])
 
 
-def test_version_changes_with_the_table(tmp_path: Path) -> None:
+def test_version_changes_with_the_table(tmp_path):
     one, two = _sweeps(tmp_path / "one", 1), _sweeps(tmp_path / "two", 2)
     assert make_adapter("planted", run=one).model == make_adapter("planted", run=one / "counterfactuals.parquet").model
     assert make_adapter("planted", run=one).model != make_adapter("planted", run=two).model

@@ -20,7 +20,7 @@ def random_image(width: int, height: int) -> NDArray[np.uint8]:
 
 @settings(max_examples=40)
 @given(width=st.integers(3, 90), height=st.integers(3, 90), crop=st.integers(8, 40), extra=st.integers(0, 20))
-def test_crop_equals_torchvision(width: int, height: int, crop: int, extra: int) -> None:
+def test_crop_equals_torchvision(width, height, crop, extra):
     from torchvision.transforms._presets import ImageClassification
 
     image = random_image(width, height)
@@ -33,18 +33,18 @@ def test_crop_equals_torchvision(width: int, height: int, crop: int, extra: int)
 
 @settings(max_examples=40)
 @given(width=st.integers(9, 90), height=st.integers(9, 90), fit=st.sampled_from(["crop", "stretch", "pad"]))
-def test_every_fit_equals_open_clip(width: int, height: int, fit: str) -> None:
+def test_every_fit_equals_open_clip(width, height, fit):
     transform = pytest.importorskip("open_clip.transform", reason="open_clip_torch is not installed")
     mode = {"crop": "shortest", "stretch": "squash", "pad": "longest"}[fit]
     image = random_image(width, height)
     theirs = transform.image_transform(24, is_train=False, mean=HALF, std=HALF, resize_mode=mode)(
         Image.fromarray(image)
     )
-    declared = Preprocessing(size=(24, 24), mean=HALF, std=HALF, fit=fit, interpolation="bicubic")  # type: ignore[arg-type]
+    declared = Preprocessing(size=(24, 24), mean=HALF, std=HALF, fit=fit, interpolation="bicubic")
     assert torch.equal(torch.from_numpy(pixels(png(image), declared)), theirs)
 
 
-def test_channels_and_value_range_are_as_declared() -> None:
+def test_channels_and_value_range_are_as_declared():
     image = np.full((4, 6, 3), (255, 0, 51), np.uint8)
     rgb = pixels(png(image), Preprocessing(size=(2, 2), mean=(0, 0, 0), std=(1, 1, 1)))
     assert rgb.shape == (3, 2, 2)
@@ -54,7 +54,7 @@ def test_channels_and_value_range_are_as_declared() -> None:
     assert pixels(png(image), caffe)[:, 0, 0].tolist() == [-49, -110, 135]
 
 
-def test_invalid_preprocessing_and_images_are_refused() -> None:
+def test_invalid_preprocessing_and_images_are_refused():
     for impossible in ({"std": (1, 0, 1)}, {"size": (0, 8)}, {"resize": 0}):
         with pytest.raises(ValueError, match=r"std|sizes"):
             Preprocessing(**{"size": (8, 8), "mean": HALF, "std": HALF} | impossible)
