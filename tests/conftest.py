@@ -47,6 +47,18 @@ def invoke(monkeypatch):
     return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
 
 
+@pytest.fixture
+def error_of(invoke):
+    """The output of a command line that ends with exit code 2, on one line."""
+
+    def run(*arguments):
+        result = invoke(*arguments)
+        assert result.exit_code == 2, (result.output, result.exception)
+        return " ".join(result.output.split())
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def sample_folder(tmp_path_factory):
     """Create a folder with ``count`` portraits of the embedded sample, every seventh by default."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapters import registry
+from adapters.doctor import Probe
 
 ROOT = Path(__file__).parents[2]
 CREDENTIALS = ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "IMAGGA_API_KEY", "IMAGGA_API_SECRET")
@@ -66,26 +67,30 @@ def test_doctor_of_a_working_local_classifier(invoke):
     assert {check["state"] for check in content["checks"]} == {"ok"}
 
 
-def test_doctor_reports_missing_credentials(invoke, monkeypatch):
-    from adapters.doctor import Probe
-
+@pytest.fixture
+def reachable(monkeypatch):
     monkeypatch.setattr("adapters.doctor._probe", lambda _: Probe(status=404))
+
+
+def test_doctor_reports_missing_credentials(invoke, reachable):
     result = invoke("doctor", "google")
     assert result.exit_code == 1
     assert "not set: GOOGLE_API_KEY" in result.output
     assert "export GOOGLE_API_KEY=..." in result.output
 
 
-def test_doctor_checks_options_and_names(invoke):
-    result = invoke("doctor", "opencv", "--adapter-option", "opencv.short_side=3")
-    assert result.exit_code == 1
-    assert "must be in 24-1024" in result.output
-    result = invoke("doctor", "opencv", "--adapter-option", "google.region=eu")
-    assert result.exit_code == 2
-    assert "does not belong to 'opencv'" in result.output
-    result = invoke("doctor", "opncv")
-    assert result.exit_code == 2
-    assert "did you mean 'opencv'?" in result.output
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["opencv", "--adapter-option", "opencv.short_side=3"], 1, "must be in 24-1024"),
+        (["opencv", "--adapter-option", "google.region=eu"], 2, "does not belong to 'opencv'"),
+        (["opncv"], 2, "did you mean 'opencv'?"),
+    ],
+)
+def test_doctor_checks_options_and_names(invoke, words, code, message):
+    result = invoke("doctor", *words)
+    assert result.exit_code == code
+    assert message in result.output
 
 
 def test_unknown_adapter_is_one_line_of_output(invoke):
@@ -98,17 +103,13 @@ def test_unknown_adapter_is_one_line_of_output(invoke):
 
 def test_crash_of_the_classifier_is_a_finding(invoke, tmp_path):
     (tmp_path / "doctored_module.py").write_text("def look(image): raise RuntimeError('no [bold]weights')")
-    result = invoke(
-        "doctor", "python:doctored_module:look", "--adapter-option", f"python:doctored_module:look.path={tmp_path}"
-    )
+    adapter = "python:doctored_module:look"
+    result = invoke("doctor", adapter, "--adapter-option", f"{adapter}.path={tmp_path}")
     assert result.exit_code == 1
     assert "RuntimeError: no [bold]weights" in result.output
 
 
-def test_name_between_colons_is_not_an_emoji(invoke, monkeypatch):
-    from adapters.doctor import Probe
-
-    monkeypatch.setattr("adapters.doctor._probe", lambda _: Probe(status=404))
+def test_name_between_colons_is_not_an_emoji(invoke, reachable):
     options = ["http:x.url=https://clinic.example", "http:x.label=[*].name"]
     result = invoke("doctor", "http:x", *(word for option in options for word in ("--adapter-option", option)))
     assert "set-up: http:x: version not told" in result.output

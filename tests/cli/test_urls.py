@@ -10,14 +10,12 @@ from pipeline.run.storage import location
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/photos", "gs://bucket"])
-def test_local_output_in_an_object_store_is_refused(url, sample_folder, tmp_path, monkeypatch, invoke):
+def test_local_output_in_an_object_store_is_refused(url, sample_folder, tmp_path, monkeypatch, error_of):
     photos = sample_folder(1)
     monkeypatch.chdir(tmp_path)
-    result = invoke("represent", photos, "--out", url, "--quiet")
-    assert result.exit_code == 2
-    message = " ".join(result.stderr.split())
-    assert f"{url.partition(':')[0]}:// is an object store" in message
-    assert "name a folder with --out" in message
+    error = error_of("represent", photos, "--out", url, "--quiet")
+    assert f"{url.partition(':')[0]}:// is an object store" in error
+    assert "name a folder with --out" in error
     assert not list(tmp_path.iterdir())
 
 
@@ -44,15 +42,12 @@ def test_commands_read_a_run_by_its_url(command, stored, tmp_path, monkeypatch, 
 
 
 @pytest.mark.parametrize("command", ["status", "report", "slopes", "query"])
-def test_url_without_run_is_explained(command, tmp_path, monkeypatch, invoke):
+def test_url_without_run_is_explained(command, tmp_path, monkeypatch, error_of):
     monkeypatch.chdir(tmp_path)
-    result = invoke(command, "memory://nothing/here")
-    assert result.exit_code == 2
-    assert "there is no run at memory://nothing/here" in result.stderr
+    assert "there is no run at memory://nothing/here" in error_of(command, "memory://nothing/here")
     assert not list(tmp_path.iterdir())
 
 
-def test_audit_in_a_store_refuses_images_to(sample_folder, invoke):
-    result = invoke("audit", sample_folder(1), "--out", "memory://one", "--images-to", "memory://two", "--quiet")
-    assert result.exit_code == 2
-    assert "omit --images-to" in result.stderr
+def test_audit_in_a_store_refuses_images_to(sample_folder, error_of):
+    words = ("audit", sample_folder(1), "--out", "memory://one", "--images-to", "memory://two", "--quiet")
+    assert "omit --images-to" in error_of(*words)

@@ -2,9 +2,7 @@
 
 from fakes.chat_service import completion
 from fakes.http_server import FakeServer
-from typer.testing import CliRunner
 
-from pipeline.cli.app import app
 from pipeline.run.tables import read_frame
 
 
@@ -12,27 +10,16 @@ def describe(request):
     question = request.json()
     assert "response_format" not in question, "free text has no schema"
     assert question["messages"][0]["content"][0]["text"].startswith("Describe the person")
-    number = len(request.body) % 3
-    return completion(
-        ["A warm woman with a red hat.", "A confident man, an engineer.", "I'm sorry, I can't help with that."][number]
-    )
+    texts = "A warm woman with a red hat.", "A confident man, an engineer.", "I'm sorry, I can't help with that."
+    return completion(texts[len(request.body) % 3])
 
 
-def test_other_concepts_relabel_stored_descriptions(run, monkeypatch, tmp_path):
+def test_other_concepts_relabel_stored_descriptions(run, monkeypatch, tmp_path, invoke):
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
-    words = [
-        "--adapter-option",
-        "openai.model=seer",
-        "--adapter-option",
-        "openai.key_variable=",
-        "--rate",
-        "openai=500",
-    ]
     with FakeServer(describe) as service:
-        given = ["--adapter", "openai", *words, "--adapter-option", f"openai.endpoint={service.url}/v1"]
-        done = CliRunner().invoke(
-            app, ["query", str(run.folder), *given, "--adapter-option", "openai.concepts=person", "--yes", "-q"]
-        )
+        options = ("model=seer", "key_variable=", f"endpoint={service.url}/v1", "concepts=person")
+        words = [word for option in options for word in ("--adapter-option", f"openai.{option}")]
+        done = invoke("query", run.folder, "--adapter", "openai", *words, "--rate", "openai=500", "--yes", "-q")
         assert done.exit_code == 0, done.output
         labels = read_frame(run.path("labels.parquet"))
         found = set(labels.loc[labels["returned"], "label"])
@@ -44,7 +31,7 @@ def test_other_concepts_relabel_stored_descriptions(run, monkeypatch, tmp_path):
         sent = len(service.requests)
         hats = tmp_path / "hats.toml"
         hats.write_text('[hat]\nwords = ["hat"]\n')
-        done = CliRunner().invoke(app, ["labels", str(run.folder), "--adapter-option", f"openai.concepts={hats}", "-q"])
+        done = invoke("labels", run.folder, "--adapter-option", f"openai.concepts={hats}", "-q")
         assert done.exit_code == 0, done.output
         assert len(service.requests) == sent
     labels = read_frame(run.path("labels.parquet"))

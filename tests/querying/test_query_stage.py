@@ -11,12 +11,10 @@ import pytest
 from counting_adapter import CountingAdapter
 from loopback_service import KEY, LoopbackAdapter, LoopbackService
 from PIL import Image
-from typer.testing import CliRunner
 from unqueried_run import PHOTOS, STEPS
 
 from adapters.answers import to_answer
 from adapters.base import AdapterError, Label, Landmarks, Limits, Price, RawAnswer
-from pipeline.cli.app import app
 from pipeline.cli.console import consent, print_plan, show_run
 from pipeline.config.options import Settings
 from pipeline.config.sources import load_settings
@@ -200,7 +198,7 @@ def test_status_of_a_killed_run(run):
         assert summary(run.folder)["stages"]["query"]["state"] == "running"
 
 
-def test_secrets_are_in_no_file_and_no_output(run, monkeypatch, caplog):
+def test_secrets_are_in_no_file_and_no_output(run, monkeypatch, caplog, invoke):
     monkeypatch.setenv(KEY, SECRET)
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
     monkeypatch.setattr("pipeline.querying.plan.RetryPolicy", QuickRetry)
@@ -210,8 +208,7 @@ def test_secrets_are_in_no_file_and_no_output(run, monkeypatch, caplog):
         with LoopbackService(lambda number, _, fault=fault: fault if number % 2 else None) as service:
             adapter = LoopbackAdapter(service.url, concurrency=1)
             monkeypatch.setattr("pipeline.stages.audit.make_adapters", lambda settings, out, adapter=adapter: [adapter])
-            words = ["query", str(run.folder), "--adapter", "loopback", "--yes", "--verbose", "--rate", "500"]
-            result = CliRunner().invoke(app, words)
+            result = invoke("query", run.folder, "--adapter", "loopback", "--yes", "--verbose", "--rate", "500")
             assert set(service.authorizations) == {f"Bearer {SECRET}"}
             output += result.output + str(result.exception)
     assert "HTTP 500" in output
@@ -222,57 +219,55 @@ def test_secrets_are_in_no_file_and_no_output(run, monkeypatch, caplog):
     assert f"[{KEY}]".encode() in run.path("responses.sqlite").read_bytes()
 
 
-def test_secret_in_options_is_refused_and_not_shown(run):
-    result = CliRunner().invoke(app, ["query", str(run.folder), "--adapter-option", f"google.api_key={SECRET}"])
-    assert result.exit_code == 2
-    assert "environment variable" in result.output
-    assert SECRET not in result.output
-    malformed = CliRunner().invoke(app, ["query", str(run.folder), "--adapter-option", f"google:api_key={SECRET}"])
-    assert malformed.exit_code == 2
-    assert SECRET not in malformed.output
+def test_secret_in_options_is_refused_and_not_shown(run, error_of):
+    error = error_of("query", run.folder, "--adapter-option", f"google.api_key={SECRET}")
+    assert "environment variable" in error
+    assert SECRET not in error
+    assert SECRET not in error_of("query", run.folder, "--adapter-option", f"google:api_key={SECRET}")
     assert SECRET not in run.path("run.json").read_text()
 
 
-def test_script_needs_yes_to_query(run, monkeypatch):
+def test_script_needs_yes_to_query(run, monkeypatch, error_of):
     with LoopbackService() as service:
+        adapters = [LoopbackAdapter(service.url, host="cloud.example")]
         for module in ("adapters", "audit"):
-            monkeypatch.setattr(
-                f"pipeline.stages.{module}.make_adapters",
-                lambda settings, out: [LoopbackAdapter(service.url, host="cloud.example")],
-            )
-        result = CliRunner().invoke(app, ["query", str(run.folder), "--adapter", "loopback"])
-        assert result.exit_code == 2
-        assert "cloud.example" in result.output
-        assert "--yes" in result.output
+            monkeypatch.setattr(f"pipeline.stages.{module}.make_adapters", lambda settings, out: adapters)
+        error = error_of("query", run.folder, "--adapter", "loopback")
         assert not service.times
-        out = CliRunner().invoke(app, ["plan", str(run.folder), "--price", "1.5"]).output
-        assert "cloud.example (Nobody Ltd)" in out
-        assert "kept for a day" in out
-        assert "given by you" in out
-        rows = json.loads(CliRunner().invoke(app, ["plan", str(run.folder), "--json"]).output)
-        assert rows["exact"]
-        assert rows["calls"] == 21
-        assert not service.times
+    assert "cloud.example" in error
+    assert "--yes" in error
 
 
-def test_plan_for_photos_is_an_upper_bound(tmp_path, monkeypatch):
+def test_plan_states_recipient_price_and_calls(run, monkeypatch, invoke):
+    with LoopbackService() as service:
+        adapters = [LoopbackAdapter(service.url, host="cloud.example")]
+        monkeypatch.setattr("pipeline.stages.adapters.make_adapters", lambda settings, out: adapters)
+        shown = invoke("plan", run.folder, "--price", "1.5").output
+        plan = json.loads(invoke("plan", run.folder, "--json").output)
+        assert not service.times
+    for text in ("cloud.example (Nobody Ltd)", "kept for a day", "given by you"):
+        assert text in shown
+    assert plan["exact"]
+    assert plan["calls"] == 21
+
+
+def test_plan_for_photos_is_an_upper_bound(tmp_path, monkeypatch, invoke):
     (tmp_path / "in").mkdir()
     for number in range(3):
         pixels = np.random.default_rng(number).integers(0, 255, (80, 80, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(tmp_path / "in" / f"{number}.png")
     (tmp_path / "in" / "broken.jpg").write_bytes(b"no photo")
-    monkeypatch.setattr(
-        "pipeline.stages.adapters.make_adapters", lambda settings, out: [LoopbackAdapter("http://127.0.0.1:9", batch=4)]
-    )
-    words = ["plan", str(tmp_path / "in"), "--attribute", "gender", "--steps", "gender=5", "--json"]
-    plan = json.loads(CliRunner().invoke(app, words).output)
+    adapters = [LoopbackAdapter("http://127.0.0.1:9", batch=4)]
+    monkeypatch.setattr("pipeline.stages.adapters.make_adapters", lambda settings, out: adapters)
+    words = ["plan", tmp_path / "in", "--attribute", "gender", "--steps", "gender=5"]
+    plan = json.loads(invoke(*words, "--json").output)
     assert not plan["exact"]
     assert plan["adapters"][0]["images"] == 3 * (5 + 2 * 3)
     assert plan["placebos"] == 3 * 2 * 3
     assert plan["calls"] == 9 + 3
-    shown = " ".join(CliRunner().invoke(app, words[:-1]).output.split())
+    shown = " ".join(invoke(*words).output.split())
     assert "18 images of these are placebos; --placebo none omits them." in shown
-    plan = json.loads(CliRunner().invoke(app, [*words, "--placebo", "none"]).output)
+    plan = json.loads(invoke(*words, "--json", "--placebo", "none").output)
     assert (plan["adapters"][0]["images"], plan["placebos"]) == (15, 0)
 
 

@@ -12,10 +12,8 @@ from counting_adapter import CountingAdapter, write_images
 from fakes.http_server import FakeServer, Request, Response
 from fakes.pixel_scores import pixel_scores
 from loopback_service import KEY, LoopbackAdapter, LoopbackService
-from typer.testing import CliRunner
 
 from adapters.base import Adapter, Price, RawAnswer
-from pipeline.cli.app import app
 from pipeline.querying.client import query_adapter
 from pipeline.querying.store import Store
 from pipeline.run.folder import Run
@@ -31,21 +29,21 @@ def only_queries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def query(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def query(run: Run, monkeypatch: pytest.MonkeyPatch, invoke: Callable[..., Any]) -> Callable[..., Any]:
     """Run ``counterslope query RUN`` with given adapters; return its output."""
 
-    def invoke(*options: str, adapters: Sequence[Adapter] = (), command: str = "query", code: int = 0) -> str:
+    def query(*options: str, adapters: Sequence[Adapter] = (), command: str = "query", code: int = 0) -> str:
         if adapters:
             by_name = {adapter.name: adapter for adapter in adapters}
             for module in ("adapters", "audit"):
                 patched = f"pipeline.stages.{module}.make_adapter"
                 monkeypatch.setattr(patched, lambda spec, settings, out: by_name[spec])
             options = (*options, *(word for name in by_name for word in ("--adapter", name)))
-        result = CliRunner().invoke(app, [command, str(run.folder), *(["--yes"] * (command == "query")), *options])
+        result = invoke(command, run.folder, *(["--yes"] * (command == "query")), *options)
         assert result.exit_code == code, result.output
         return result.output
 
-    return invoke
+    return query
 
 
 def answers_of(run: Run) -> pd.DataFrame:
@@ -244,11 +242,11 @@ def test_account_has_tokens_and_cut_offs(run, query):
     assert (account.top_k, account.cut_off, account.full) == (1, 0.1, 12)
 
 
-def test_plan_needs_no_key(monkeypatch, run):
+def test_plan_needs_no_key(monkeypatch, run, invoke):
     for name in ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "VISION_ENDPOINT", "VISION_KEY", KEY):
         monkeypatch.delenv(name, raising=False)
     for adapter in ("google", "azure", "imagga", "clarifai"):
-        result = CliRunner().invoke(app, ["plan", str(run.folder), "--adapter", adapter, "--price", "1"])
+        result = invoke("plan", run.folder, "--adapter", adapter, "--price", "1")
         assert result.exit_code == 0, result.output
         assert "On top" not in result.output
 
