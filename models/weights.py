@@ -71,7 +71,7 @@ RECORDS = {
     ),
     "residual": WeightsRecord(
         "residual.safetensors",
-        "291ab1c08db3cd0cd1a069dc1c868df5d818f3650e7ac60e21b0cfe5d0a62431",
+        "7fc595c492ad25a2eb59c533dade8ebb9607d9b13f88bce80399a830215ad438",
         TERMS,
         "perceived age in years; fields lie over the template of models.alignment",
     ),

@@ -29,7 +29,7 @@ def main(
     calibration: Annotated[Path, typer.Argument(help="calibration.npz of `train.py prepare evaluation`")],
     weights: Annotated[Path, typer.Argument(help="weights from `train.py prototypes`; overwritten")],
     gender: Annotated[float, typer.Option(help="target rise of the mean probability from -1 to +1")] = 0.38,
-    race: Annotated[float, typer.Option(help="the same for race")] = 0.49,
+    race: Annotated[float, typer.Option(help="the same for race")] = 0.51,
     limit: Annotated[int, typer.Option(help="number of faces, spread over the set")] = 60,
 ) -> None:
     """Find the strengths by bisection."""
