@@ -87,7 +87,6 @@ def embed(crops: "Sequence[NDArray[np.uint8]]", *, judge: "Classifier") -> "list
 
 def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> None:
     import numpy as np
-    import torch
 
     from models.alignment import aligned_crop
     from models.weights import load_judge
@@ -121,7 +120,7 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
 
     shown = watch("features", total=len(rows))
     with run.locked(), run.stage("features", fingerprint) as counts, shown as advance:
-        judge = load_judge("judge").to(memory_format=torch.channels_last)
+        judge = load_judge("judge")
         chunks = chunks_of(rows, size=CHUNK)
         how: dict[str, Any] = {"columns": FEATURES, "work": work, "advance": advance}
         parts = run.parts("features", chunks, fingerprint=fingerprint, **how)

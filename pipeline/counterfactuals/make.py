@@ -84,7 +84,8 @@ def load_networks(
     """
     parser, judge = load_parser(options.parser, weights=options.parser_weights), load_judge("judge")
     second, estimator = load_judge("grey-judge"), load_judge("estimator")
-    for network in (parser, judge, second, estimator):
+    judge.to(device)
+    for network in (parser, second, estimator):
         network.to(device).to(memory_format=torch.channels_last)
     known = None if recogniser is None else load_recogniser(recogniser).to(device)
     return Networks(_editor(options, parser, estimator, device, edits), parser, judge, known, second)

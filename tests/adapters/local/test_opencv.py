@@ -56,6 +56,12 @@ def test_version_names_opencv_and_the_cascades():
     assert len(make_adapter("opencv").model.rpartition(" ")[2]) == 64
 
 
+def test_model_changes_with_the_search_so_that_cached_answers_are_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = make_adapter("opencv").model
+    monkeypatch.setattr("adapters.local.opencv._BESIDE_FACE", 0.5)
+    assert make_adapter("opencv").model != before
+
+
 @pytest.mark.parametrize("size", [(40, 40), (30, 400), (2000, 1500)])
 def test_images_of_any_size_are_accepted(size):
     image = cv2.resize(drawn_face(), size)
