@@ -16,15 +16,9 @@ VALUES = np.linspace(-2, 2, 7)
 
 
 @pytest.fixture
-def amplification(invoke):
-    """Run the command, check its exit code and return what it printed."""
-
-    def run_command(*arguments, exit_code=0):
-        result = invoke("amplification", *arguments)
-        assert result.exit_code == exit_code, result.output
-        return result.output if exit_code else result.stdout
-
-    return run_command
+def amplification(run_command):
+    """Run the command and return what it prints."""
+    return lambda *words: run_command("amplification", *words).stdout
 
 
 def predictions(seed=0, rows=80):
@@ -137,9 +131,8 @@ def test_external_shares_give_the_signs(amplification, file, tmp_path):
         ((*LABELS_AND_SCORES, "--validation", "x.csv", "--rule", "paper"), "needs --train for the share of positives"),
     ],
 )
-def test_invalid_options_of_a_file_exit_with_advice(amplification, file, options, message):
-    output = amplification(file, *options, exit_code=2)
-    assert message in output
+def test_invalid_options_of_a_file_exit_with_advice(error_of, file, options, message):
+    assert message in error_of("amplification", file, *options)
 
 
 # A run
@@ -162,10 +155,10 @@ def run(tmp_path):
         if random.random() < 0.5 + lean * a
     ]
     write_tables(run.folder, answers=asked, labels=seen)
-    known = pd.DataFrame(
+    photos_table = pd.DataFrame(
         {"photo": photos, "sha256": photos, "sex": ["female", "male"] * 20, "job": ["care", "road"] * 20}
     )
-    known.to_parquet(run.path("photos.parquet"))
+    photos_table.to_parquet(run.path("photos.parquet"))
     return run.folder
 
 
@@ -207,9 +200,8 @@ def test_mapping_from_a_file(amplification, run, tmp_path):
         (("--attribute", "job", "--task", "sex"), "no complete sweep with poles named as in the column 'job'"),
     ],
 )
-def test_invalid_options_of_a_run_exit_with_advice(amplification, run, options, message):
-    output = amplification(run, *options, exit_code=2)
-    assert message in output
+def test_invalid_options_of_a_run_exit_with_advice(error_of, run, options, message):
+    assert message in error_of("amplification", run, *options)
 
 
 def test_external_rates_replace_labels(tmp_path):

@@ -41,7 +41,7 @@ class MeanRates(Analysis[MeanOptions]):
     examples = ("counterslope means runs/portraits",)
 
     def compute(self, source, options, *, watch=None):
-        rows = [(each.adapter, float(each.rates().mean()) * options.times) for each in run_sweeps(source).edits]
+        rows = [(sweeps.adapter, float(sweeps.rates().mean()) * options.times) for sweeps in run_sweeps(source).edits]
         frame = pd.DataFrame(rows, columns=["adapter", "mean_rate"])
         notes = [f"times {options.times:g}"]
         return Result("Mean rates", {"mean_rates": frame}, notes=notes, inputs=self.inputs(options))
@@ -90,9 +90,9 @@ def test_registered_analysis_has_a_command_a_method_and_a_section(mean_rates_reg
 
 
 def test_options_appear_in_help_and_signature(mean_rates_registered, folder):
-    shown = " ".join(call("means", "--help").output.replace("│", " ").split())
+    help_text = " ".join(call("means", "--help").output.replace("│", " ").split())
     for text in ("--times", "Factor of every mean.", "[default: (1.0)]", "--cluster", "counterslope means"):
-        assert text in shown
+        assert text in help_text
     method = open_run(folder).means
     assert list(signature(method).parameters) == ["source", "times", "cluster"]
     assert signature(method).parameters["times"].default == 1.0
@@ -143,12 +143,12 @@ def test_old_option_names_refer_to_the_new_ones(invoke, words, message):
 
 def test_analyses_share_option_names_and_defaults():
     roles = {"attribute", "task", "prediction", "predicted_attribute", "cluster", "resamples", "seed"}
-    for one in analyses().values():
-        fields = one.options.model_fields
+    for analysis in analyses().values():
+        fields = analysis.options.model_fields
         for name in roles & set(fields):
             assert fields[name].description
         assert not {"group", "truth", "predicted_task", "task_prediction", "attribute_prediction"} & set(fields)
-    fields = [one.options.model_fields for one in analyses().values()]
+    fields = [analysis.options.model_fields for analysis in analyses().values()]
     defaults = {each["resamples"].default for each in fields if "resamples" in each}
     assert defaults == {2000}
 
@@ -177,7 +177,7 @@ def test_file_is_analysed_without_a_run_or_kept_in_one(tmp_path, folder):
 )
 def test_command_and_function_have_the_same_defaults(name, of_python):
     fields = analyses()[name].options.model_fields
-    defaults = {each.name: each.default for each in signature(of_python).parameters.values()}
+    defaults = {parameter.name: parameter.default for parameter in signature(of_python).parameters.values()}
     shared = {"resamples", "permutations", "clusters", "width", "power", "level", "seed"} & set(fields) & set(defaults)
     assert len(shared) >= 2
     assert {option: fields[option].default for option in shared} == {option: defaults[option] for option in shared}

@@ -74,8 +74,8 @@ def test_sum_of_attribution_equals_captum(image):
 
 
 def test_same_seed_gives_identical_attribution(image):
-    one, again = (attribute_scores(TopLeftMean(), image, 0, samples=4, seed=1) for _ in range(2))
-    assert (one == again).all()
+    first, again = (attribute_scores(TopLeftMean(), image, 0, samples=4, seed=1) for _ in range(2))
+    assert (first == again).all()
 
 
 def test_region_shares_of_absolute_attribution_sum_to_one():
@@ -159,9 +159,9 @@ def test_incomplete_photos_are_excluded_and_one_photo_has_no_interval():
     assert set(summary["photos"]) == {1}
     assert summary["slope"].notna().all()
     assert summary[["slope_low", "slope_high"]].isna().all(axis=None)
-    nobody, _ = summaries(share_rows((0.5, np.nan, 0.9)))
-    assert set(nobody["photos"]) == {0}
-    assert nobody["slope"].isna().all()
+    without_photos, _ = summaries(share_rows((0.5, np.nan, 0.9)))
+    assert set(without_photos["photos"]) == {0}
+    assert without_photos["slope"].isna().all()
 
 
 def test_report_section_has_shares_heatmaps_and_label_slopes():
@@ -171,7 +171,7 @@ def test_report_section_has_shares_heatmaps_and_label_slopes():
     drawn = photos.assign(heatmap=(photos["value"].astype(str) + ".webp").where(photos["photo"] == "p0", ""))
     tables = {"attribution": summary, "attribution_steps": steps, "attribution_photos": drawn}
     found = sections(tables, about={}, stale={}, swept=ATTRIBUTES)
-    (section,) = (each for each in found if each.key == "attribution")
+    (section,) = (candidate for candidate in found if candidate.key == "attribution")
     (part,) = section.parts
     assert part.sentences[0].startswith("“smiling”: 51.7 % of the absolute attribution lies outside the face")
     assert "own slope is +0.120" in part.sentences[0]

@@ -40,10 +40,9 @@ def test_error_names_the_value_whose_rows_are_invalid(file):
         compute_each("amplification", file, OPTIONS, column="condition")
 
 
-def test_each_prints_one_table_and_excludes_run(file, invoke):
+def test_each_prints_one_table_and_excludes_run(run_command, error_of, file):
     words = ["amplification", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess"]
-    done = invoke(*words, "--resamples", 20, "--each", "condition")
-    assert done.exit_code == 0, done.output
+    done = run_command(*words, "--resamples", 20, "--each", "condition")
     assert "by condition" in done.output
-    assert invoke(*words, "--each", "condition", "--run", file.parent).exit_code == 2
-    assert invoke(*words, "--each", "nothing").exit_code == 2
+    error_of(*words, "--each", "condition", "--run", file.parent)
+    error_of(*words, "--each", "nothing")

@@ -25,10 +25,9 @@ def write_intersection_run(folder, *, at_black, at_white, seeds=(1, 2)):
     return write_run(folder / "run", parts, sweep=SWEEP)
 
 
-def test_known_interaction_is_found(tmp_path, invoke):
+def test_known_interaction_is_found(run_command, tmp_path):
     run = write_intersection_run(tmp_path, at_black=0.0, at_white=0.4)
-    result = invoke("interactions", run, "--format", "csv")
-    assert result.exit_code == 0, result.output
+    result = run_command("interactions", run, "--format", "csv")
     frame = pd.read_csv(io.StringIO(result.stdout))
     edits = frame[frame["arm"] == "edit"]
     assert set(frame["attribute"]) == {"gender*race"}
@@ -58,7 +57,8 @@ def test_section_names_both_poles_and_the_unconditional_slope(tmp_path):
     run = write_intersection_run(tmp_path, at_black=0.0, at_white=0.4)
     tables = {name: compute(name, run, {"min_count": 5}).value for name in ("interactions", "slopes")}
     swept = SweepOptions.model_validate(SWEEP).chosen()
-    (section,) = [one for one in sections(tables, about={}, stale={}, swept=swept) if one.key == "interactions"]
+    found = sections(tables, about={}, stale={}, swept=swept)
+    (section,) = [section for section in found if section.key == "interactions"]
     (part,) = section.parts
     assert part.heading == "opencv, perceived gender on faces edited to perceived White less Black"
     assert part.sentences[0].endswith("3 of 3 differ (q < 0.05).")
@@ -69,7 +69,7 @@ def test_section_names_both_poles_and_the_unconditional_slope(tmp_path):
     assert section.attributes == ("gender@White", "gender@Black")
 
 
-def test_run_without_an_intersection_exits_with_advice(tmp_path, invoke):
+def test_run_without_an_intersection_exits_with_advice(invoke, tmp_path):
     run = write_run(tmp_path / "run", [("opencv", "gender", "edit", responses(effect=0.2, seed=1))])
     result = invoke("interactions", run)
     assert result.exit_code != 0

@@ -32,11 +32,10 @@ def file(tmp_path):
     return tmp_path
 
 
-def test_local_bias_of_a_file(invoke, file):
+def test_local_bias_of_a_file(run_command, invoke, file):
     columns = ("--attribute", "group", "--prediction", "guess", "--task", "truth", "--text", "text")
     words = ("local", file / "rows.csv", *columns, "--features", file / "features.npy", *QUICK)
-    result = invoke(*words, "--format", "json")
-    assert result.exit_code == 0, result.output
+    result = run_command(*words, "--format", "json")
     found = json.loads(result.stdout)
     assert set(found) == {"statistics", "clusters", "exemplars", "words"}
     worst = min(found["clusters"], key=lambda row: row["gap"])
@@ -56,7 +55,7 @@ def run(tmp_path):
     folder, names = tmp_path / "run", [f"p{number:02d}.png" for number in range(PHOTO_COUNT)]
     masculine, smiles = np.arange(PHOTO_COUNT) % 2, random.integers(2, size=PHOTO_COUNT)
     values = (-2.0, 0.0, 2.0)
-    own = np.where(masculine, 0.8, -1.2)  # nearest 0 and -2
+    own_values = np.where(masculine, 0.8, -1.2)  # nearest 0 and -2
     keys = [
         {"adapter": "mine", "attribute": "gender", "arm": "edit", "photo": name, "step": step, "value": value}
         for name in names
@@ -74,7 +73,7 @@ def run(tmp_path):
     faces = [
         {"photo": name, "status": "ok", "gender": float(value), "landmarks": landmarks}
         | {f"race_{race}": float(race == "White") for race in ("White", "Black", "Asian", "Indian", "Others")}
-        for name, value in zip(names, own, strict=True)
+        for name, value in zip(names, own_values, strict=True)
     ]
     faces.append({"photo": "none.png", "status": "excluded", "reason": "no face found"})
     photos = [{"photo": name, "path": str(tmp_path / name), "status": "ok"} for name in names]
@@ -97,10 +96,11 @@ def test_rows_of_a_run_are_the_versions_nearest_to_the_photos(run, tmp_path):
     assert "1 of 40 faces are left out" in rows.notes[0]
 
 
-def test_local_bias_of_a_run(invoke, run, tmp_path):
+def test_local_bias_of_a_run(run_command, run, tmp_path):
     folder, names, *_ = run
-    result = invoke("local", folder, "--features", tmp_path / "features.csv", *QUICK, "--table", "exemplars", "--quiet")
-    assert result.exit_code == 0, result.output
+    result = run_command(
+        "local", folder, "--features", tmp_path / "features.csv", *QUICK, "--table", "exemplars", "--quiet"
+    )
     assert "Local bias of presence, masculine less feminine: exemplars" in result.output
     assert names[1] in result.output
 
@@ -123,7 +123,7 @@ def test_default_features_are_the_judges_and_are_kept(run, tmp_path):
     for name in names:
         (tmp_path / name).unlink(missing_ok=True)
     again = judged_features(Run(folder), settings=Settings())  # read from the file, without photos
-    assert all((one == other).all() for one, other in zip(frame["features"], again["features"], strict=True))
+    assert all((row == other).all() for row, other in zip(frame["features"], again["features"], strict=True))
     crops = [random.integers(255, size=(128, 128, 3), dtype=np.uint8) for _ in range(3)]
     assert embed(crops, judge=judge)[1] == embed(crops[1:2], judge=judge)[0]
 
@@ -173,7 +173,7 @@ def test_invalid_files_raise(file):
         rows_of_file(file / "rows.csv", options)
 
 
-def test_invalid_options_exit_with_2(invoke, file):
+def test_invalid_options_exit_with_2(error_of, file):
     words = ("local", file / "rows.csv", "--attribute", "group", "--prediction", "guess", *QUICK)
     features = ("--features", file / "features.npy")
     for more, message in (
@@ -183,6 +183,4 @@ def test_invalid_options_exit_with_2(invoke, file):
         ((*features, "--metric", "accuracy"), "needs truth"),
         ((), "with --features"),
     ):
-        result = invoke(*words, *more)
-        assert result.exit_code == 2
-        assert message in " ".join(result.output.split())
+        assert message in error_of(*words, *more)
