@@ -20,8 +20,8 @@ def film(first=40, *, side=64, steps=5):
 def sweep_scores(rising="smile", *, absent="beard", unanswered=None, values=VALUES):
     """Scores of three labels; ``absent`` is returned at a = 0 only."""
     rows = [[0.1, 0.3, 0.5, 0.7, 0.9], [NAN, NAN, 0.25, NAN, NAN], [0.6, 0.6, 0.6, 0.6, 0.6]]
-    own = np.array(rows)[:, [VALUES.index(value) for value in values]]
-    return SweepScores([rising, absent, "person"], own, unanswered or {})
+    scores = np.array(rows)[:, [VALUES.index(value) for value in values]]
+    return SweepScores([rising, absent, "person"], scores, unanswered or {})
 
 
 def sweep(attribute="gender", arm="edit", *, first=40, adapters=("clarity",), unanswered=None):

@@ -101,8 +101,8 @@ def test_films_are_cached_and_outdated_films_removed(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(album_module, "film", fail)
         assert [sweep.film for photo in album_of_run(run).photos for sweep in photo.sweeps] == first
-    one = versions["photo"] == "a"
-    changed = versions.assign(sha256=versions["sha256"].where(~one, "new " + versions["sha256"]))
+    of_photo_a = versions["photo"] == "a"
+    changed = versions.assign(sha256=versions["sha256"].where(~of_photo_a, "new " + versions["sha256"]))
     album_of(folder, versions=changed, slopes=slopes(), failures=NOTHING_FAILS)
     now = set(folder.path("films").iterdir())
     assert len(now) == len(kept), "outdated films are deleted"

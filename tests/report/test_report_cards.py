@@ -12,9 +12,9 @@ def card_of(*rows):
 
 
 def test_cards_of_two_runs_are_merged_by_check():
-    one = card_of(("effect", "gender", 55.0, "points", 40.0, True), ("seam", "gender", 1.5, "%", 2.0, True))
-    two = card_of(("effect", "gender", 30.0, "points", 40.0, False), ("dead faces", "gender", 1.0, "%", 2.0, True))
-    table = cards_next_to_each_other(one, two, names=("fader", "residual")).set_index("check")
+    first = card_of(("effect", "gender", 55.0, "points", 40.0, True), ("seam", "gender", 1.5, "%", 2.0, True))
+    second = card_of(("effect", "gender", 30.0, "points", 40.0, False), ("dead faces", "gender", 1.0, "%", 2.0, True))
+    table = cards_next_to_each_other(first, second, names=("fader", "residual")).set_index("check")
     assert list(table.columns) == ["attribute", "threshold", "fader", "state fader", "residual", "state residual"]
     assert list(table.index) == ["effect", "seam", "dead faces"]
     assert table.loc["effect", ["state fader", "state residual"]].tolist() == ["holds", "fails"]

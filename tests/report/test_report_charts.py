@@ -67,8 +67,8 @@ def test_svg_is_scalable_and_accessible(slopes):
     assert root.get("role") == "img"
     assert "style" not in root.attrib
     assert root.get("viewBox")
-    named = {element.get("id"): element.text for element in root.iter() if element.get("id")}
-    assert [named[key] for key in root.get("aria-labelledby").split()] == ["A chart", "What is seen"]
+    texts = {element.get("id"): element.text for element in root.iter() if element.get("id")}
+    assert [texts[key] for key in root.get("aria-labelledby").split()] == ["A chart", "What is seen"]
 
 
 def test_hostile_labels_are_text():

@@ -81,11 +81,6 @@ def test_hostile_labels_are_text_in_figures():
         assert draw(figure.chart, "pdf").startswith(b"%PDF")
 
 
-def test_unknown_format_raises(slopes):
-    with pytest.raises(ValueError, match="there is no format 'gif' for figures; choose from pdf, svg, png"):
-        draw(figures_of(slopes)[0].chart, "gif")
-
-
 @pytest.mark.skipif(shutil.which("pdffonts") is None, reason="no pdffonts (poppler) on this machine")
 def test_fonts_are_embedded_in_the_pdf(slopes, tmp_path):
     for figure in figures_of(slopes):

@@ -101,6 +101,6 @@ def test_frame_with_hostile_text_compiles(compile_latex, tmp_path):
 
 
 def test_table_without_rows_compiles(compile_latex, tmp_path):
-    nothing = to_latex(slope_tables(slopes_frame(slope_row("hat", 0.01, p=0.5))))
+    without_findings = to_latex(slope_tables(slopes_frame(slope_row("hat", 0.01, p=0.5))))
     empty = render_frame(pd.DataFrame({"label": [], "p": []}), "latex", title="Nothing")
-    compile_latex(DOCUMENT % (nothing + empty), tmp_path)
+    compile_latex(DOCUMENT % (without_findings + empty), tmp_path)

@@ -113,10 +113,10 @@ def test_links_resolve_and_ids_are_unique(plain_page):
     tags = Reader(plain_page).tags
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    named = [attributes[name] for _, attributes in tags for name in ("aria-labelledby",) if name in attributes]
+    label_ids = [attributes[name] for _, attributes in tags for name in ("aria-labelledby",) if name in attributes]
     links = [attributes["href"] for tag, attributes in tags if tag == "a"]
     assert {link.removeprefix("#") for link in links} <= set(ids)
-    assert {key for keys in named for key in keys.split()} <= set(ids)
+    assert {key for keys in label_ids for key in keys.split()} <= set(ids)
 
 
 def test_page_is_inert(plain_page):
@@ -196,9 +196,9 @@ def test_headlines_separate_controls_and_cover_every_classifier():
 
 
 def test_first_screen_has_a_curve_and_a_face(slopes):
-    shown = album()
-    shown.photos[0].sweeps[0].scores["clarity"].labels[0] = "long hair"
-    html = page(slopes, album=shown)
+    drawn_album = album()
+    drawn_album.photos[0].sweeps[0].scores["clarity"].labels[0] = "long hair"
+    html = page(slopes, album=drawn_album)
     first = html[: html.index("Strongest findings")]
     assert "first-title" in first, "a curve"
     assert "data:image/webp;base64," in first, "a face"
@@ -206,9 +206,9 @@ def test_first_screen_has_a_curve_and_a_face(slopes):
 
 def test_first_screen_shows_the_strongest_control_without_other_findings():
     slopes = slopes_frame(slope_row("man", 0.4), slope_row("woman", -0.9), slope_row("hat", 0.01, p=0.6))
-    shown = album()
-    shown.photos[0].sweeps[0].scores["clarity"].labels[0] = "woman"
-    html = page(slopes, album=shown)
+    drawn_album = album()
+    drawn_album.photos[0].sweeps[0].scores["clarity"].labels[0] = "woman"
+    html = page(slopes, album=drawn_album)
     first = html[: html.index("Strongest findings")]
     assert "The strongest positive control at a glance" in first
     assert "“woman” of clarity: normalised rate" in Reader(first).flat

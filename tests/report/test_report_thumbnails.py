@@ -72,8 +72,8 @@ def test_outline_follows_the_mask_and_its_holes():
     assert len(rings) == 2
     drawn = cv2.fillPoly(np.zeros((GRID, GRID), np.uint8), rings, 1)
     part = mask[window.top : window.top + window.side, window.left : window.left + window.side]
-    wanted = cv2.resize((part > 0).astype(np.uint8), (GRID, GRID), interpolation=cv2.INTER_AREA)
-    assert np.mean(drawn == wanted) > 0.98
+    expected = cv2.resize((part > 0).astype(np.uint8), (GRID, GRID), interpolation=cv2.INTER_AREA)
+    assert np.mean(drawn == expected) > 0.98
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg"])

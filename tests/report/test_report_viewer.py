@@ -53,14 +53,14 @@ def test_index_lists_every_sweep_with_its_film():
     found = view()
     index, films = block(found["index"]), block(found["films"])
     assert [photo["name"] for photo in index["photos"]] == ["ada.jpg", "bea.jpg", "cleo.jpg"]
-    assert [one["subject"] for one in index["attributes"]] == ["perceived gender", "perceived race"]
+    assert [attribute["subject"] for attribute in index["attributes"]] == ["perceived gender", "perceived race"]
     assert index["arms"] == ["the edit", "placebo “random”"]
     numbers = [sweep["film"] for photo in index["photos"] for sweep in photo["sweeps"]]
     assert numbers == list(range(len(films)))
     assert base64.b64decode(films[0]) == film(40)
     steepest = index["adapters"][0]["steepest"][0]
-    named = [(index["adapters"][0]["labels"][label], slope) for label, slope in steepest]
-    assert named == [("smile", "+0.310"), ("beard", "−0.120"), ("never said", "+0.100")]
+    slopes = [(index["adapters"][0]["labels"][label], slope) for label, slope in steepest]
+    assert slopes == [("smile", "+0.310"), ("beard", "−0.120"), ("never said", "+0.100")]
 
 
 def test_index_has_failed_checks_and_reasons():
@@ -75,7 +75,7 @@ def test_index_has_failed_checks_and_reasons():
 
 def test_contact_sheets_distinguish_absent_from_unanswered():
     plain = view()["plain"]
-    assert [one["photo"] for one in plain] == ["ada.jpg", "ada.jpg", "bea.jpg", "cleo.jpg"]
+    assert [sheet["photo"] for sheet in plain] == ["ada.jpg", "ada.jpg", "bea.jpg", "cleo.jpg"]
     rows = {label: cells for _, label, cells in plain[-1]["rows"]}
     assert rows["smile"][0] == ("?", "HTTP 503")
     assert rows["beard"][1] == ("–", "not returned")
@@ -97,7 +97,7 @@ def test_empty_album_has_no_viewer(slopes):
 def test_adapter_without_answers_for_a_sweep_has_no_scores():
     photos = [Photo("a", "", (), [sweep(adapters=("clarity",))]), Photo("b", "", (), [sweep(adapters=("other",))])]
     index = block(view(photos=photos, steepest={})["index"])
-    assert [one["name"] for one in index["adapters"]] == ["clarity", "other"]
+    assert [adapter["name"] for adapter in index["adapters"]] == ["clarity", "other"]
     assert index["photos"][0]["sweeps"][0]["scores"][1] is None
 
 

@@ -137,8 +137,8 @@ def test_unlabelled_training_set_gives_zero():
 
 
 def test_test_set_without_groups_gives_nan():
-    nothing = np.zeros((3, 2), dtype=np.int8)
-    found = attribute_to_task(nothing, nothing, predictions=nothing, resamples=20)
+    empty = np.zeros((3, 2), dtype=np.int8)
+    found = attribute_to_task(empty, empty, predictions=empty, resamples=20)
     assert np.isnan([found.value, found.low, found.high]).all()
 
 
@@ -148,21 +148,21 @@ def test_test_set_without_groups_gives_nan():
 @given(cases(), st.randoms(use_true_random=False))
 def test_value_is_invariant_to_row_order_and_duplication(case, random):
     direction, attributes, tasks, predictions, train = case
-    known = value(direction, attributes, tasks, predictions, train=train)
+    expected = value(direction, attributes, tasks, predictions, train=train)
     order = list(range(len(attributes)))
     random.shuffle(order)
     shuffled = value(direction, attributes[order], tasks[order], predictions[order], train=train)
     twice = value(direction, *(np.repeat(part, 2, axis=0) for part in (attributes, tasks, predictions)), train=train)
-    assert shuffled == pytest.approx(known, abs=1e-12, nan_ok=True)
-    assert twice == pytest.approx(known, abs=1e-12, nan_ok=True)
+    assert shuffled == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert twice == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @given(cases(train=False))
 def test_value_is_invariant_to_column_order(case):
     direction, attributes, tasks, predictions, _ = case
-    known = value(direction, attributes, tasks, predictions)
+    expected = value(direction, attributes, tasks, predictions)
     found = value(direction, attributes[:, ::-1], tasks[:, ::-1], predictions[:, ::-1])
-    assert found == pytest.approx(known, abs=1e-12, nan_ok=True)
+    assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @given(cases(train=False))
@@ -205,9 +205,9 @@ def test_interval_equals_an_explicit_bootstrap(direction, given_base, soft):
     predictions = predictions * 0.75 if soft else predictions
     base = [[1, -1, 0], [-1, 1, 1]] if given_base else None
     found = FUNCTIONS[direction](attributes, tasks, predictions=predictions, base=base, resamples=100, level=0.9)
-    drawn = module.Resamples.of(Units.of(60), resamples=100, seed=0, level=0.9).weights.astype(int)
+    resample_weights = module.Resamples.of(Units.of(60), resamples=100, seed=0, level=0.9).weights.astype(int)
     values = []
-    for weights in drawn:
+    for weights in resample_weights:
         rows = np.repeat(np.arange(60), weights)
         values.append(value(direction, attributes[rows], tasks[rows], predictions[rows], base=base))
     expected = interval(np.array([values]), 0.9, units=harmonic_mean(found.differences.units))
@@ -304,8 +304,8 @@ def test_invalid_arguments_raise(change, message):
 def frames():
     attributes, tasks, guesses = sample()
     index = [f"photo {row}" for row in range(60)]
-    named = [pd.DataFrame(part, index, list(names)) for part, names in ((attributes, "ab"), (tasks, "xyz"))]
-    return *named, pd.DataFrame(guesses, index, list("xyz"))
+    labels = [pd.DataFrame(part, index, list(names)) for part, names in ((attributes, "ab"), (tasks, "xyz"))]
+    return *labels, pd.DataFrame(guesses, index, list("xyz"))
 
 
 def test_data_frames_are_aligned_by_index_and_columns():

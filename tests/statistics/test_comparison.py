@@ -65,8 +65,8 @@ def test_with_a_constant_centre_the_test_is_the_paired_t_test():
     scores[:, :, 3] = 0.5  # y_c without noise
     first, second = (as_sweeps(part, confidence=True) for part in scores)
     frame = compare(first, second, **QUICK)
-    own = scores.transpose(0, 1, 3, 2) @ SEVEN / (SEVEN @ SEVEN) / 0.5
-    expected = stats.ttest_rel(own[0], own[1], axis=0)
+    photo_slopes = scores.transpose(0, 1, 3, 2) @ SEVEN / (SEVEN @ SEVEN) / 0.5
+    expected = stats.ttest_rel(photo_slopes[0], photo_slopes[1], axis=0)
     interval = expected.confidence_interval(0.95)
     np.testing.assert_allclose(frame["p"], expected.pvalue, rtol=1e-9)
     np.testing.assert_allclose(frame["difference_low"], interval.low, rtol=1e-9)
@@ -126,7 +126,9 @@ def test_clusters_widen_intervals_and_family_counts_all_frames():
     options = {"photos": 40, "labels": 3, "base": 0.2, "effect": 0.1, "spread": 0.3, "noise": 0.1}
     y, other = (np.repeat(simulate_presence(seed=seed, **options), 6, axis=0) for seed in (5, 6))
     person = {f"p{i:04d}": i // 6 for i in range(240)}
-    naive, clustered = (compare(as_sweeps(y), as_sweeps(other), clusters=of, **QUICK) for of in (None, person))
+    naive, clustered = (
+        compare(as_sweeps(y), as_sweeps(other), clusters=cluster, **QUICK) for cluster in (None, person)
+    )
     alone = compare(as_sweeps(y[::6]), as_sweeps(other[::6]), **QUICK)
     np.testing.assert_allclose(clustered["difference"], naive["difference"])
     np.testing.assert_allclose(clustered["difference_low"], alone["difference_low"])

@@ -15,8 +15,8 @@ def salary_data(lean, rows=400, seed=0):
 
 
 def dpa_over_null(table, direction="A->T"):
-    own = table[table["direction"] == direction].set_index("quantity")["value"]
-    return own["dpa"] - own["dpa_shuffled"]
+    rows = table[table["direction"] == direction].set_index("quantity")["value"]
+    return rows["dpa"] - rows["dpa_shuffled"]
 
 
 def test_dpa_follows_the_dependence_of_predictions_on_the_attribute():

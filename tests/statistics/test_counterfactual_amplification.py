@@ -27,21 +27,21 @@ def split(found):
 def test_hand_computed_example():
     y = np.zeros((10, 5, 1))
     y[:2, 0], y[:7, 4], y[:5, 2] = 1, 1, 1
-    own = Sweeps.from_array(y, VALUES, labels=["beard"])
-    mean, tasks = split(counterfactual_amplification(own, signs={"beard": 1}))
+    sweeps = Sweeps.from_array(y, VALUES, labels=["beard"])
+    mean, tasks = split(counterfactual_amplification(sweeps, signs={"beard": 1}))
     assert tasks[["rate_low", "rate_high"]].to_numpy().tolist() == [[0.2, 0.7]]
     assert mean["amplification"] == pytest.approx(0.25)
     assert mean["low"] < 0.25 < mean["high"]
-    other, _ = split(counterfactual_amplification(own, signs={"beard": -1}))
+    other, _ = split(counterfactual_amplification(sweeps, signs={"beard": -1}))
     assert other["amplification"] == pytest.approx(-0.25)
 
 
 @given(st.integers(0, 2**32), st.booleans())
 def test_equals_directional_amplification_with_steps_as_groups(seed, confidence):
-    own = random_sweeps(seed, photos=12, confidence=confidence)
+    sweeps = random_sweeps(seed, photos=12, confidence=confidence)
     sign = {"apron": -1, "boots": 1, "cap": 0}
-    mean, of_tasks = split(counterfactual_amplification(own, signs=sign, values=(-1, 1), resamples=60))
-    y = dense(own)
+    mean, of_tasks = split(counterfactual_amplification(sweeps, signs=sign, values=(-1, 1), resamples=60))
+    y = dense(sweeps)
     groups = np.repeat(np.eye(2, dtype=np.int8), 12, axis=0)
     base = np.array([[-sign[name] for name in NAMES], [sign[name] for name in NAMES]])
     tasks = np.tile(np.random.default_rng(seed).integers(0, 2, size=(12, 3)), (2, 1))
@@ -53,9 +53,9 @@ def test_equals_directional_amplification_with_steps_as_groups(seed, confidence)
 
 
 def test_labels_of_one_task_are_combined():
-    own = random_sweeps()
-    _, found = split(counterfactual_amplification(own, signs={"work": 1}, tasks={"apron": "work", "boots": "work"}))
-    either = dense(own)[:, [0, 4], :2].max(axis=2).mean(axis=0)
+    sweeps = random_sweeps()
+    _, found = split(counterfactual_amplification(sweeps, signs={"work": 1}, tasks={"apron": "work", "boots": "work"}))
+    either = dense(sweeps)[:, [0, 4], :2].max(axis=2).mean(axis=0)
     assert found[["task", "labels"]].to_numpy().tolist() == [["work", "apron + boots"]]
     assert found[["rate_low", "rate_high"]].to_numpy()[0] == pytest.approx(either)
 
@@ -73,8 +73,8 @@ def test_task_missing_from_the_base_is_excluded_with_a_reason():
 
 
 def test_without_signs_or_photos_the_value_is_nan():
-    nothing, _ = split(counterfactual_amplification(random_sweeps(), signs={}))
-    assert nothing[["amplification", "low", "high"]].isna().all()
+    without_signs, _ = split(counterfactual_amplification(random_sweeps(), signs={}))
+    assert without_signs[["amplification", "low", "high"]].isna().all()
     no_photos = Sweeps.from_array(np.zeros((0, 5, 1)), VALUES, labels=["x"])
     mean, tasks = split(counterfactual_amplification(no_photos, signs={"x": 1}))
     assert np.isnan(mean["amplification"])
@@ -88,14 +88,14 @@ def test_block_size_does_not_change_results(monkeypatch):
 
 
 def test_whole_clusters_are_resampled():
-    own = random_sweeps(photos=40)
-    person = {photo: int(photo) % 4 for photo in own.photos}
-    found, _ = split(counterfactual_amplification(own, signs={"cap": 1}, clusters=person, tasks={"cap": "cap"}))
-    change = dense(own)[:, 4, 2].astype(int) - dense(own)[:, 0, 2]
-    means = [np.mean([change[int(p)] for p in own.photos if person[p] == k]) / 2 for k in range(4)]
+    sweeps = random_sweeps(photos=40)
+    person = {photo: int(photo) % 4 for photo in sweeps.photos}
+    found, _ = split(counterfactual_amplification(sweeps, signs={"cap": 1}, clusters=person, tasks={"cap": "cap"}))
+    change = dense(sweeps)[:, 4, 2].astype(int) - dense(sweeps)[:, 0, 2]
+    means = [np.mean([change[int(p)] for p in sweeps.photos if person[p] == k]) / 2 for k in range(4)]
     assert min(means) <= found["low"] <= found["amplification"] <= found["high"] <= max(means)
     with pytest.raises(ValueError, match="clusters has no cluster for the photo"):
-        counterfactual_amplification(own, signs={}, clusters={})
+        counterfactual_amplification(sweeps, signs={}, clusters={})
 
 
 @pytest.mark.parametrize(

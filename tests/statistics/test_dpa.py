@@ -19,8 +19,8 @@ def test_example_interval_contains_the_value_and_is_nan_if_undefined():
     (result,) = dpa(A, T, predictions=P, resamples=200)
     row = result.to_frame().set_index("quantity").loc["dpa"]
     assert row["examples_low"] < result.dpa < row["examples_high"]
-    (nothing,) = dpa([0, 1], [0, 1], predictions=[0, 1], quality="inverse_mse", resamples=20)
-    assert nothing.to_frame()["examples_low"].isna().all()
+    (undefined,) = dpa([0, 1], [0, 1], predictions=[0, 1], quality="inverse_mse", resamples=20)
+    assert undefined.to_frame()["examples_low"].isna().all()
 
 
 def test_balanced_amplified_data_with_expected_flips():
@@ -173,8 +173,3 @@ def test_interval_coverage_on_balanced_amplified_data(rows):
         low, high = found.intervals.loc["dpa"]
         inside += low <= 1 / 11 <= high
     assert inside >= 183  # 91.5 %: at 95 % coverage, fewer in about 1 % of runs
-
-
-def test_unknown_attacker_raises():
-    with pytest.raises(ValueError, match="attacker must be one of majority, logistic, network, wang"):
-        dpa(A, T, predictions=P, attacker="wang-coco")

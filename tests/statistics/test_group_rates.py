@@ -77,7 +77,7 @@ def test_clusters_restore_the_coverage_of_correlated_rows():
         rates_of("tpr difference", groups, truth, predictions=guesses, clusters=names)
         for names in (None, person.tolist())
     )
-    inside = [((each["low"] <= 0) & (each["high"] >= 0)).mean() for each in (apart, whole)]
+    inside = [((rates["low"] <= 0) & (rates["high"] >= 0)).mean() for rates in (apart, whole)]
     assert inside[0] < 0.85
     assert inside[1] >= 0.93
 

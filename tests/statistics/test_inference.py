@@ -107,8 +107,8 @@ def test_streamed_draws_equal_draws_in_memory(monkeypatch):
     held = inference.bootstrap_draws(units, **options), inference.sign_flips(units, **options)
     monkeypatch.setattr(inference, "MAX_HELD", 100)
     monkeypatch.setattr(inference, "CHUNK", 40 * 7)
-    drawn = inference.bootstrap_draws(units, **options), inference.sign_flips(units, **options)
-    assert len(list(drawn[0])) == 9
-    ends = [inference.percentile_interval(top, bottom, counts, level=0.9) for counts in (held[0], drawn[0])]
+    streamed = inference.bootstrap_draws(units, **options), inference.sign_flips(units, **options)
+    assert len(list(streamed[0])) == 9
+    ends = [inference.percentile_interval(top, bottom, counts, level=0.9) for counts in (held[0], streamed[0])]
     assert np.array_equal(*ends, equal_nan=True)
-    assert (inference.sign_flip_test(top, held[1]) == inference.sign_flip_test(top, drawn[1])).all()
+    assert (inference.sign_flip_test(top, held[1]) == inference.sign_flip_test(top, streamed[1])).all()

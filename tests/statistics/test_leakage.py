@@ -206,9 +206,9 @@ def test_macro_f1_is_matched_in_expectation(rows):
     _, t, p = np.array(rows).T
     truth, predicted = categories(tasks=t, predictions=p)
     (count,) = labels_to_change(truth, predicted, rule="macro_f1")
-    wanted = macro_f1(truth, predicted)
+    target = macro_f1(truth, predicted)
     reached = [expected_macro_f1(truth, (count + step) / len(rows)) for step in (-1, 1) if 0 <= count + step <= len(t)]
-    assert all(abs(expected_macro_f1(truth, count / len(rows)) - wanted) <= abs(f1 - wanted) + 1e-9 for f1 in reached)
+    assert all(abs(expected_macro_f1(truth, count / len(rows)) - target) <= abs(f1 - target) + 1e-9 for f1 in reached)
 
 
 def test_macro_f1_with_several_columns_and_a_grid():

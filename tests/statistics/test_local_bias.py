@@ -63,8 +63,8 @@ def test_cluster_without_a_group_has_no_gap():
         rules=RULES,
     )  # fmt: skip
     assert (figures.bcr, figures.max_gap) == (0, 0)
-    nothing = figures_of_cells(np.array([5.0]), np.array([[2.0, 3.0]]), np.array([[1.0, 0.5]]), rules=RULES)
-    assert np.isnan(nothing.statistics).all()
+    too_few_rows = figures_of_cells(np.array([5.0]), np.array([[2.0, 3.0]]), np.array([[1.0, 0.5]]), rules=RULES)
+    assert np.isnan(too_few_rows.statistics).all()
 
 
 # Merging

@@ -41,9 +41,9 @@ def test_width_equals_that_of_the_pilots_intervals():
 def test_photos_to_detect_equal_those_of_the_noncentral_t_test(slope, max_p, power):
     sweeps = pilot(labels=2)
     table = power_table(sweeps, slope=slope, max_p=max_p, power=power, min_count=12)
-    own = dense(sweeps).transpose(2, 0, 1) @ SEVEN / (SEVEN @ SEVEN)
+    photo_slopes = dense(sweeps).transpose(2, 0, 1) @ SEVEN / (SEVEN @ SEVEN)
     for label in range(2):
-        effect = slope * table["y_c"][label] / own[label].std(ddof=1)
+        effect = slope * table["y_c"][label] / photo_slopes[label].std(ddof=1)
         photos = table.photos_to_detect[label]
         critical = stats.t.isf(max_p / 2, photos - 1)
         assert stats.nct.sf(critical, photos - 1, effect * np.sqrt(photos)) >= power - 0.04

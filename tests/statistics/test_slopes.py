@@ -54,8 +54,8 @@ def test_t_test_equals_statsmodels_on_photo_slopes():
     y = simulate_presence(photos=60, labels=10, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
     frame = frame_of(y, SEVEN)
     for number, row in frame.iterrows():
-        own = y[:, :, number] @ SEVEN / (SEVEN @ SEVEN)
-        fit = OLS(own, np.ones(60)).fit()
+        photo_slopes = y[:, :, number] @ SEVEN / (SEVEN @ SEVEN)
+        fit = OLS(photo_slopes, np.ones(60)).fit()
         assert row["rd_slope"] == pytest.approx(fit.params[0], abs=1e-12)
         assert row["p"] == pytest.approx(fit.pvalues[0], rel=1e-9)
         np.testing.assert_allclose([row["rd_low"], row["rd_high"]], fit.conf_int()[0], atol=1e-12)
@@ -259,15 +259,17 @@ def test_false_positive_rate_is_nominal():
 
 
 def test_clustered_inference_equals_inference_on_one_photo_per_person():
-    people, each = 60, 8
+    people, photos_each = 60, 8
     y = np.repeat(
-        simulate_presence(photos=people, labels=400, base=0, effect=0.0, spread=0.2, noise=0.0, seed=5), each, axis=0
+        simulate_presence(photos=people, labels=400, base=0, effect=0.0, spread=0.2, noise=0.0, seed=5),
+        photos_each,
+        axis=0,
     )
     sweeps = Sweeps.from_array(y, SEVEN)
-    person = {photo: int(photo) // each for photo in sweeps.photos}
+    person = {photo: int(photo) // photos_each for photo in sweeps.photos}
     naive = slope_table(sweeps, **QUICK)
     clustered = slope_table(sweeps, clusters=person, **QUICK)
-    alone = slope_table(Sweeps.from_array(y[::each], SEVEN), **QUICK)
+    alone = slope_table(Sweeps.from_array(y[::photos_each], SEVEN), **QUICK)
     for column in ("p", "slope_low", "bootstrap_low", "permutation_p"):
         np.testing.assert_allclose(clustered[column], alone[column], rtol=1e-9)
     assert (naive.p < 0.05).mean() > 0.3

@@ -33,8 +33,8 @@ def test_group_slopes_equal_slopes_of_the_groups_photos():
     frame, _ = subgroup_slopes(sweeps, groups, **QUICK)
     of_family = ["q", "tested"]
     for group, table in frame.drop(columns=of_family).groupby("group"):
-        own = sweeps.of_photos([photo for photo in sweeps.photos if groups[photo] == group])
-        alone = slope_table(own, **QUICK).drop(columns=of_family)
+        members = sweeps.of_photos([photo for photo in sweeps.photos if groups[photo] == group])
+        alone = slope_table(members, **QUICK).drop(columns=of_family)
         found = table.drop(columns="group").reset_index(drop=True)
         pd.testing.assert_frame_equal(found, alone, check_exact=True)
     assert list(frame.columns) == list(SUBGROUP_COLUMNS)
@@ -47,9 +47,9 @@ def test_difference_equals_the_difference_of_slopes():
     slopes, frame = subgroup_slopes(sweeps, groups, **QUICK)
     assert list(frame.columns) == list(DIFFERENCE_COLUMNS)
     of_group = slopes.set_index("label").groupby("group")
-    one, two = (of_group.get_group(group) for group in ("group 1", "group 0"))  # last - first
-    np.testing.assert_allclose(frame["difference"], one["slope"] - two["slope"])
-    np.testing.assert_allclose(frame["rd_difference"], one["rd_slope"] - two["rd_slope"], atol=1e-15)
+    last, two = (of_group.get_group(group) for group in ("group 1", "group 0"))  # last - first
+    np.testing.assert_allclose(frame["difference"], last["slope"] - two["slope"])
+    np.testing.assert_allclose(frame["rd_difference"], last["rd_slope"] - two["rd_slope"], atol=1e-15)
     assert (frame["difference_low"] < frame["difference"]).all()
     assert (frame["difference"] < frame["difference_high"]).all()
 
@@ -62,8 +62,8 @@ def test_with_a_constant_centre_the_test_is_welchs():
     sweeps = Sweeps.from_array(scores, SEVEN, confidence=True)
     groups = {photo: "a" if int(photo) < 25 else "b" for photo in sweeps.photos}
     frame = subgroup_slopes(sweeps, groups, **QUICK)[1]
-    own = scores.transpose(0, 2, 1) @ SEVEN / (SEVEN @ SEVEN) / 0.5
-    expected = stats.ttest_ind(own[25:], own[:25], equal_var=False)
+    photo_slopes = scores.transpose(0, 2, 1) @ SEVEN / (SEVEN @ SEVEN) / 0.5
+    expected = stats.ttest_ind(photo_slopes[25:], photo_slopes[:25], equal_var=False)
     np.testing.assert_allclose(frame["p"], expected.pvalue, rtol=1e-9)
     np.testing.assert_allclose(frame["difference_low"], expected.confidence_interval().low, rtol=1e-9)
 
@@ -90,8 +90,8 @@ def test_small_groups_and_photos_without_group_are_reported():
     assert slopes.groupby("group")["photos"].first().tolist() == [59, 60, 1]
     assert (slopes.loc[slopes["group"] == "group 2", "reason"] == TOO_FEW_PHOTOS).all()
     assert differences[["group", "other"]].drop_duplicates().values.tolist() == [["group 1", "group 0"]]
-    nobody = subgroup_slopes(sweeps, {}, **QUICK)
-    slopes, differences = subgroup_frames([nobody])
+    without_groups = subgroup_slopes(sweeps, {}, **QUICK)
+    slopes, differences = subgroup_frames([without_groups])
     assert slopes.empty
     assert differences.empty
     assert list(slopes.columns) == list(SUBGROUP_COLUMNS)

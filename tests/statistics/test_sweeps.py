@@ -18,12 +18,12 @@ def run_tables(scores, *, adapter="fake", attribute="gender", arm="edit", values
     answers, labels = [], []
     for photo, by_label in scores.items():
         for step, value in enumerate(values, start=1):
-            asked = {"adapter": adapter, "attribute": attribute, "arm": arm}
-            asked |= {"photo": photo, "step": step, "value": value}
-            answers.append(asked | {"sha256": "", "status": "ok", "reason": None})
+            key = {"adapter": adapter, "attribute": attribute, "arm": arm}
+            key |= {"photo": photo, "step": step, "value": value}
+            answers.append(key | {"sha256": "", "status": "ok", "reason": None})
             for label, line in by_label.items():
                 score = line[step - 1]
-                labels.append(asked | {"label": label, "score": score, "returned": score is not None})
+                labels.append(key | {"label": label, "score": score, "returned": score is not None})
     labels = pd.DataFrame(labels, columns=list(LABELS))
     labels["score"] = labels["score"].astype(float)
     return labels, pd.DataFrame(answers, columns=list(ANSWERS))
@@ -185,9 +185,13 @@ def test_chunked_labels_give_the_same_sweeps(tables):
     labels, answers = tables
     whole = sweeps_of(labels, answers, presence=0.5)
     pieces = sweeps_of((labels[start : start + 2] for start in range(0, len(labels), 2)), answers, presence=0.5)
-    for one, other in zip(whole, pieces, strict=True):
-        assert (one.photos, one.labels, one.incomplete) == (other.photos, other.labels, other.incomplete)
-        assert (dense(one) == dense(other)).all()
+    for in_one_piece, other in zip(whole, pieces, strict=True):
+        assert (in_one_piece.photos, in_one_piece.labels, in_one_piece.incomplete) == (
+            other.photos,
+            other.labels,
+            other.incomplete,
+        )
+        assert (dense(in_one_piece) == dense(other)).all()
 
 
 def test_duplicate_across_chunks_raises(tables):

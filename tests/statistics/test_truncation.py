@@ -15,8 +15,11 @@ def tables_of(score):
     place = {"adapter": "one", "attribute": "gender", "arm": "edit"}
     cells = [{**place, "photo": f"{photo}.png", "step": step} for photo in range(40) for step in range(3)]
     answers = pd.DataFrame([{**cell, "value": VALUES[cell["step"]], "status": "ok"} for cell in cells])
-    shown = {0: ("hat", 0.8), 1: ("hat", 0.8), 2: ("beard", score)}
-    labels = [dict(cell, label=shown[cell["step"]][0], score=shown[cell["step"]][1], returned=True) for cell in cells]
+    label_of_step = {0: ("hat", 0.8), 1: ("hat", 0.8), 2: ("beard", score)}
+    labels = [
+        dict(cell, label=label_of_step[cell["step"]][0], score=label_of_step[cell["step"]][1], returned=True)
+        for cell in cells
+    ]
     return pd.DataFrame(labels), answers
 
 

@@ -11,8 +11,8 @@ from pipeline.report.viewer import Photo
 PHONE = {"width": 360, "height": 740}
 
 
-def viewer_page(shown):
-    return render_page(slopes_frame(slope_row("smile", 0.31), slope_row("beard", -0.12)), album=shown)
+def viewer_page(drawn_album):
+    return render_page(slopes_frame(slope_row("smile", 0.31), slope_row("beard", -0.12)), album=drawn_album)
 
 
 @pytest.fixture(scope="module")
@@ -209,8 +209,8 @@ def test_hostile_names_are_shown_as_text(visit):
 
 
 def test_only_visible_thumbnails_are_loaded(visit):
-    one = sweep()
-    photos = [Photo(f"{number:04d}.jpg", "", (), [one]) for number in range(1000)]
+    shared_sweep = sweep()
+    photos = [Photo(f"{number:04d}.jpg", "", (), [shared_sweep]) for number in range(1000)]
     page = visit(viewer_page(album(photos=photos, total=1000)))
     page.locator("#viewer-strip").scroll_into_view_if_needed()
     page.locator(".viewer-thumb img[src]").first.wait_for()
@@ -221,8 +221,8 @@ def test_only_visible_thumbnails_are_loaded(visit):
 
 
 def test_initial_photo_is_scrolled_into_view(visit):
-    one = sweep()
-    photos = [Photo(f"{number:02d}.jpg", "", (), [one]) for number in range(40)]
+    shared_sweep = sweep()
+    photos = [Photo(f"{number:02d}.jpg", "", (), [shared_sweep]) for number in range(40)]
     page = visit(viewer_page(album(photos=photos, total=40, first=30)))
     chosen, strip = (page.locator(name).bounding_box() for name in (".viewer-photo:has(:checked)", "#viewer-strip"))
     assert strip["x"] <= chosen["x"] <= strip["x"] + strip["width"] - chosen["width"]
