@@ -26,11 +26,11 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"p must be one-dimensional, but has the shape {p.shape}")
     if np.any((p < 0) | (p > 1)):
         raise ValueError("p must lie in 0-1")
-    from statsmodels.stats.multitest import multipletests
-
-    q, tested = np.full(p.shape, np.nan), ~np.isnan(p)
-    if tested.any():
-        q[tested] = multipletests(p[tested], method="fdr_bh")[1]
+    # As statsmodels' multipletests, which takes half a second and 47 MiB to import.
+    q = np.full(p.shape, np.nan)
+    highest_first = np.argsort(-p)[: np.count_nonzero(~np.isnan(p))]  # NaN is sorted last
+    count = len(highest_first)
+    q[highest_first] = np.minimum.accumulate(p[highest_first] / (np.arange(count, 0, -1) / count))
     return q
 
 
