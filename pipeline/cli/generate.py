@@ -19,7 +19,7 @@ from pipeline.cli.options import (
     with_options,
 )  # fmt: skip
 from pipeline.config.dataset_options import NOT_STATED, DatasetOptions
-from pipeline.config.options import EngineOptions, PhotoOptions
+from pipeline.config.options import EngineOptions, PhotoOptions, StorageOptions
 from pipeline.config.sweep_options import SweepOptions
 from pipeline.run.formats import pluralise
 
@@ -30,7 +30,7 @@ ENDING = "-counterfactuals"  # of the default folder
 TO_STATE = ("licence", "source-licence", "source", "creator", "contact")
 
 
-@with_options(PhotoOptions, SweepOptions, DatasetOptions, EngineOptions)
+@with_options(PhotoOptions, SweepOptions, DatasetOptions, StorageOptions, EngineOptions, without=("images_to",))
 def generate(
     photos: Photos = None,
     out: Annotated[

@@ -112,7 +112,7 @@ class Commands(TyperGroup):
 
 
 def with_options(
-    *models: type[BaseModel], only: Sequence[str] = ()
+    *models: type[BaseModel], only: Sequence[str] = (), without: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add options to a command, generated from the fields of pydantic models.
 
@@ -123,12 +123,15 @@ def with_options(
     Args:
         models: sections of the settings, and at most one other model.
         only: the names of the fields to use; default: all.
+        without: the names of fields to leave out.
     """
     made = {
         option.parameter.name: option
         for model in models
         for name, field in sorted(model.model_fields.items(), key=lambda item: _ancestor(model, item[0]))
-        if (not only or name in only) and (flag := flag_of(field) or (None if model in SECTIONS else Flag()))
+        if (not only or name in only)
+        and name not in without
+        and (flag := flag_of(field) or (None if model in SECTIONS else Flag()))
         for option in (_Option(model, name, field, flag, key) for key in flag.keys or (None,))
     }
 

@@ -148,6 +148,11 @@ def write_metadata(versions: Path, images: ImageStore) -> None:
             write(made.assign(file_name=made["file"].str.removeprefix(f"{IMAGES}/")))
 
 
+def files_of(rows: "pd.DataFrame") -> set[str]:
+    """Return the files that hold the images and masks of rows: their own, or shards."""
+    return {name.partition("#")[0] for column in ("file", "mask") for name in rows[column].dropna()}
+
+
 def remove_stale(versions: Path, images: ImageStore) -> int:
     """Remove a run's images and masks that its table does not list (of other photos, steps or formats).
 
@@ -160,14 +165,13 @@ def remove_stale(versions: Path, images: ImageStore) -> int:
     """
     kept = {f"{IMAGES}/{METADATA}"}
     for rows in read_frames(versions, columns=["file", "mask"]):
-        for column in ("file", "mask"):
-            kept.update(name.partition("#")[0] for name in rows[column].dropna())
+        kept |= files_of(rows)
     return images.prune((IMAGES, MASKS), keep=kept.__contains__)
 
 
 def _sample(photo: str, ending: str) -> PurePosixPath:
     folder = image_folder(photo)
-    return folder.with_name(f"{folder.name.replace('.', '_')}.{ending}")
+    return PurePosixPath(IMAGES) / folder.with_name(f"{folder.name.replace('.', '_')}.{ending}")
 
 
 @contextmanager

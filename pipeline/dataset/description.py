@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.config.dataset_options import NOT_STATED
-from pipeline.counterfactuals.files import METADATA
+from pipeline.counterfactuals.files import METADATA, files_of
 from pipeline.dataset.content import ORIGINAL, DatasetContent
 from pipeline.dataset.facts import DatasetFacts, facts_of
 from pipeline.dataset.files import CHECKSUMS, IMAGE_FOLDERS, OPT_OUT, one_of, opt_out_text, write_checksums
@@ -111,7 +111,7 @@ def describe(
         images.remove([CHECKSUMS])
         if work.settings.dataset.originals:
             content.write_originals()
-        images.prune(IMAGE_FOLDERS, keep=one_of([*frame["file"], *frame["mask"]] for frame in content.frames()))
+        images.prune(IMAGE_FOLDERS, keep=one_of(map(files_of, content.frames())))
         advance(1)
         with images.writing(METADATA) as writing:
             counts |= write_dataset_metadata(content.frames(), writing.folder, list(content.columns))
@@ -149,7 +149,13 @@ def _sums(content: DatasetContent, facts: DatasetFacts) -> Iterator[tuple[str, s
 
     described = [CARD, CROISSANT, OPT_OUT, *(f"{split}/{METADATA}" for split in facts.splits)]
     yield from content.images.sums(described).items()
+    before: set[str] = set()
     for frame in content.frames():
+        if facts.shards:
+            files = files_of(frame)  # a shard's images may be in two frames
+            yield from content.images.sums(sorted(files - before)).items()
+            before = files
+            continue
         # Each attribute may have its own mask.
         yield from content.images.sums(frame.loc[frame["attribute"] != ORIGINAL, "mask"].unique()).items()
         yield from zip(frame["file"], frame["sha256"], strict=True)

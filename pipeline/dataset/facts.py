@@ -12,6 +12,8 @@ from pipeline.dataset.content import ORIGINAL, DatasetContent
 from pipeline.dataset.layout import SPLITS
 from pipeline.dataset.metadata import Column
 from pipeline.report.card import CheckResult, card_counts
+from pipeline.run.folder import SHARDS
+from pipeline.run.image_store import Shards
 from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
 
 
@@ -40,6 +42,7 @@ class DatasetFacts:
         weights: network -> sha256 of its file.
         terms: the terms of use of the weights.
         validity: the validity card.
+        shards: the kind of shards that hold the images, if any.
         published: date of publication, YYYY-MM-DD.
         program: name and version of this program.
     """
@@ -57,6 +60,7 @@ class DatasetFacts:
     validity: Sequence[CheckResult]
     published: str
     program: str
+    shards: Shards | None = None
 
     @property
     def validity_counts(self) -> str:
@@ -77,6 +81,11 @@ class DatasetFacts:
     def suffix(self) -> str:
         """The images' file ending."""
         return ".png" if self.sweep.image_format == "png" else ".jpg"
+
+    @property
+    def image_files(self) -> str:
+        """The pattern of the files in a split's folder that loaders read."""
+        return f"*.{self.shards}" if self.shards else "**"
 
     @property
     def subjects(self) -> list[str]:
@@ -149,4 +158,5 @@ def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
         validity=check_results(card.to_dict("records")),
         published=str(settings.dataset.published or run.record.created[:10]),
         program=f"Counterslope {version('counterslope')}",
+        shards=SHARDS[settings.storage.images],
     )

@@ -5,9 +5,12 @@ from hashlib import blake2b
 
 import numpy as np
 
+from pipeline.counterfactuals.files import METADATA
 from pipeline.dataset.layout import ID_DIGITS, MASKS, SPLITS
 from pipeline.run.files import atomic_write
+from pipeline.run.folder import Run
 from pipeline.run.image_store import ImageStore
+from pipeline.run.tables import read_frame, read_frames
 
 CHECKSUMS = "SHA256SUMS"
 IMAGE_FOLDERS = (*SPLITS, MASKS)
@@ -41,22 +44,44 @@ def write_checksums(images: ImageStore, sums: Iterable[tuple[str, str]]) -> None
         file.writelines(f"{sha256}  {name}\n" for name, sha256 in sums)
 
 
-def withdraw(images: ImageStore, ids: Collection[str], *, described: Sequence[str]) -> None:
-    """Remove the images and masks of photos and, before the first of them, the files that describe them.
+def withdraw(run: Run, images: ImageStore, ids: Collection[str], *, described: Sequence[str]) -> None:
+    """Remove the images and masks of photos, or their shards, and before the first of them the descriptions.
+
+    Files that no table lists, because their making was interrupted, are removed, too.
 
     Args:
+        run: the dataset's run; its parts that list one of the photos are removed.
         images: the dataset's files.
         ids: IDs of the photos, see ``layout.id_of``.
         described: the names of descriptions and checksums.
     """
+    kept = _kept(run, ids)
 
     def stays(file: str) -> bool:
-        if file.rpartition("/")[2][:ID_DIGITS] not in ids:
+        name = file.rpartition("/")[2]
+        if name == METADATA or name[:ID_DIGITS] in kept:
             return True
         images.remove(described)
         return False
 
     images.prune(IMAGE_FOLDERS, keep=stays)
+
+
+def _kept(run: Run, ids: Collection[str]) -> set[str]:
+    """Return the IDs of a dataset's other photos, or the keys of the shards without photos of ``ids``."""
+    parts = {path.stem: path for path in run.path("parts/counterfactuals").glob("*.parquet")}
+    tables = [path for path in (*parts.values(), run.path("counterfactuals.parquet")) if path.exists()]
+    listed, gone = set[str](), set[str]()
+    if tables:
+        photos = read_frame(run.path("photos.parquet"), columns=["photo", "sha256"])
+        withdrawn = photos.loc[photos["sha256"].str[:ID_DIGITS].isin(ids), "photo"]
+    for rows in (rows for table in tables for rows in read_frames(table, columns=["photo", "file"])):
+        names = rows["file"].str.rpartition("/")[2].str[:ID_DIGITS]
+        listed |= {*names.dropna()}
+        gone |= {*names[rows["photo"].isin(withdrawn)].dropna()}
+    for key in gone & parts.keys():
+        parts[key].unlink()
+    return listed - gone
 
 
 def one_of(names: Iterable[Iterable[str]]) -> Callable[[str], bool]:

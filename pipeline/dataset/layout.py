@@ -1,6 +1,8 @@
 """Layout of a dataset, ``SPLIT/ATTRIBUTE-stepK/ID-ATTRIBUTE-stepK.png`` and ``masks/ID.png``, and its splits.
 
-ID is the beginning of the photo's sha256, so that file names contain no names of people.
+ID is the beginning of the photo's sha256, so that file names contain no names of people. In shards, images are
+``ID.ATTRIBUTE-stepK.png`` in ``SPLIT/KEY.tar`` with ``ID.mask.png``, or in ``SPLIT/KEY.parquet`` with masks in
+``masks/KEY.parquet``.
 """
 
 from collections.abc import Mapping
@@ -14,6 +16,7 @@ from pipeline.config.attributes import AT
 from pipeline.config.dataset_options import Split
 from pipeline.counterfactuals.files import kind_of
 from pipeline.dataset.provenance import Provenance, stamped
+from pipeline.run.image_store import Shards
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +42,7 @@ class DatasetLayout:
         steps: attribute -> K.
         editor: the editor, as in the option of that name.
         weights: the sha256 of its weights; None for external editors.
+        shards: the kind of shards that the files are packed into, if any.
     """
 
     hashes: Mapping[str, str]
@@ -47,23 +51,31 @@ class DatasetLayout:
     steps: Mapping[str, int]
     editor: str
     weights: str | None
+    shards: Shards | None = None
 
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
         """See ``pipeline.counterfactuals.files.Layout``."""
         width = len(str(self.steps[attribute.partition(AT)[0]]))  # so that loaders sort the classes by step
         kind = f"{kind_of(attribute, arm)}-step{step:0{width}}"
-        return self._sharded(PurePosixPath(self.splits[photo], kind), photo, f"-{kind}{suffix}")
+        if self.shards:
+            return PurePosixPath(self.splits[photo], f"{id_of(self.hashes[photo])}.{kind}{suffix}")
+        return self._divided(PurePosixPath(self.splits[photo], kind), photo, f"-{kind}{suffix}")
 
     def mask(self, photo: str, *, attribute: str = "") -> PurePosixPath:
         """See ``pipeline.counterfactuals.files.Layout``."""
-        return self._sharded(PurePosixPath(MASKS), photo, f"{attribute and f'-{attribute}'}.png")
+        of = attribute and f"-{attribute}"
+        if self.shards:
+            # A sample of a WebDataset includes the mask; in Parquet, rows of masks would be loaded as images.
+            folder = self.splits[photo] if self.shards == "tar" else MASKS
+            return PurePosixPath(folder, f"{id_of(self.hashes[photo])}.mask{of}.png")
+        return self._divided(PurePosixPath(MASKS), photo, f"{of}.png")
 
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
         """Return the version with its provenance."""
         source = self.hashes[photo], self.editor, self.weights
         return stamped(content, Provenance(*source, attribute=attribute, arm=arm, value=value).packet())
 
-    def _sharded(self, folder: PurePosixPath, photo: str, ending: str) -> PurePosixPath:
+    def _divided(self, folder: PurePosixPath, photo: str, ending: str) -> PurePosixPath:
         name = id_of(self.hashes[photo])
         return folder / name[: self.digits] / f"{name}{ending}"
 

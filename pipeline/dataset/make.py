@@ -5,11 +5,11 @@ Published files are in the dataset's folder. The run's tables, which contain loc
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import ConfigError, Settings, StorageOptions
+from pipeline.config.options import ConfigError, Settings
 from pipeline.dataset.description import DESCRIBED, describe
 from pipeline.dataset.facts import DatasetFacts
 from pipeline.dataset.files import CHECKSUMS, withdraw
@@ -18,7 +18,7 @@ from pipeline.dataset.metadata import check_manifest_columns
 from pipeline.photos.listing import find_photos, opt_outs
 from pipeline.run.checkpoint import SCRATCH
 from pipeline.run.files import digest
-from pipeline.run.folder import Run
+from pipeline.run.folder import SHARDS, Run
 from pipeline.run.image_store import ImageStore
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
@@ -61,8 +61,11 @@ def make_dataset(
     Raises:
         NoUsablePhotos, RunError, ConfigError, WeightsError: the message says what to do.
     """
-    if settings.storage != StorageOptions():
-        raise ConfigError("a dataset's images are single files in its folder: omit the options of [storage]")
+    shards = SHARDS[settings.storage.images]
+    if settings.storage.images_to is not None:
+        raise ConfigError("a dataset's images are in its folder: omit --images-to; --out may be a URL")
+    if shards and settings.dataset.originals:
+        raise ConfigError("originals are not written into shards: omit --originals or --images")
     if "placebos" not in settings.sweep.model_fields_set:  # an audit's default
         settings = settings.model_copy(update={"sweep": settings.sweep.model_copy(update={"placebos": ()})})
     folder = absolute(out)
@@ -76,11 +79,12 @@ def make_dataset(
             run.drop_parts("counterfactuals")
         found = find_photos(photos)
         opt_out = opt_outs(found, options=settings.photos).with_hashes_of(found.names, found.paths)
-        withdraw(images, {id_of(sha256) for sha256 in opt_out.hashes}, described=DESCRIBED)
+        if ids := {id_of(sha256) for sha256 in opt_out.hashes}:
+            withdraw(run, images, ids, described=DESCRIBED)
         checked = photos_stage(work)
         table = read_frame(run.path("photos.parquet"))
         check_manifest_columns(table, settings.dataset.columns)
-        destination = _destination(work, images, table)
+        destination = _destination(work, replace(images, shards=shards), table)
         versions = counterfactuals_stage(work, faces_stage(work, checked, keep_parts=True), destination=destination)
         checks_stage(work, versions, images=images)
         facts = describe(work, images, table, upstream=versions, opted_out=sorted(opt_out.hashes))
@@ -121,11 +125,12 @@ def _destination(work: Audit, images: ImageStore, photos: "pd.DataFrame") -> Des
             steps=dict(sweep.steps),
             editor=sweep.editor,
             weights=weights,
+            shards=images.shards,
         )
 
     return Destination(
         images=images,
         splits={photo: split_of(key, shares=options.split, seed=options.seed) for photo, key in keys.items()},
         layout_of=layout_of,
-        fingerprint=digest(["dataset", digits, weights or sweep.editor]),
+        fingerprint=digest(["dataset", images.shards or digits, weights or sweep.editor]),
     )

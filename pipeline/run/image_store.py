@@ -1,6 +1,6 @@
 """The images and masks of a run, or the files of a dataset: single files or shards, on a disk or in an object store.
 
-A shard is a WebDataset tar file or a Parquet file with the images and masks of several photos.
+A shard is a WebDataset tar file or a Parquet file with the images, masks or both of several photos.
 """
 
 import json
@@ -12,19 +12,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 from pipeline.run.files import atomic_write, sha256_of
 from pipeline.run.storage import File, Location, RemoteFile, Slice, in_parallel
 
-SHARD = "images/{key}.{kind}"
+SHARD = "{folder}/{key}.{kind}"
 # Tells Hugging Face's datasets library that a column holds images.
 IMAGE_COLUMN = {"huggingface": json.dumps({"info": {"features": {"image": {"_type": "Image"}}}})}
 _SLICE = re.compile(r"(.+)#(\d+)\+(\d+)", re.DOTALL)
 
 Shards = Literal["tar", "parquet"]
+Facts = dict[str, Mapping[str, Any]]  # file -> column -> value
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class ImageStore:
         """Yield a local folder to write files into; store them at the end.
 
         Args:
-            key: a digest of everything that the files depend on; the name of their shard.
+            key: a digest of everything that the files depend on; the name of their shards, one in each folder of files.
         """
         if isinstance(self.root, Path) and not self.shards:
             yield Writing(self.root)
@@ -79,8 +81,10 @@ class ImageStore:
             if self.shards is None and isinstance(self.root, RemoteFile):
                 self.root.put(files)
             elif files:
-                name = SHARD.format(key=key, kind=self.shards)
-                writing.names.update(self._pack(files, name, Path(scratch) / "shard"))
+                for folder, names in groupby(files, key=lambda name: name.partition("/")[0]):
+                    shard = SHARD.format(folder=folder, key=key, kind=self.shards)
+                    members = {name: files[name] for name in names}
+                    writing.names.update(self._pack(members, writing.facts, shard, Path(scratch) / "shard"))
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, if they exist."""
@@ -110,51 +114,63 @@ class ImageStore:
                     Path(inside).rmdir()
         return removed
 
-    def _pack(self, files: Mapping[str, Path], name: str, scratch: Path) -> dict[str, str]:
-        pack = _write_tar if self.shards == "tar" else _write_parquet
+    def _pack(self, files: Mapping[str, Path], facts: Facts, name: str, scratch: Path) -> dict[str, str]:
+        def pack(path: Path) -> dict[str, str]:
+            return _write_tar(files, name, path) if self.shards == "tar" else _write_parquet(files, facts, name, path)
+
         if isinstance(self.root, Path):
             with atomic_write(self.root / name) as partial:
-                return pack(files, name, partial)
-        names = pack(files, name, scratch)
+                return pack(partial)
+        names = pack(scratch)
         self.root.put({name: scratch})
         return names
 
 
 @dataclass(frozen=True)
 class Writing:
-    """Files that are written into ``folder``; afterwards ``names`` maps them to their names in shards."""
+    """Files that are written into ``folder``; afterwards ``names`` maps them to their names in shards. Parquet shards
+    have columns of the ``facts`` about them."""
 
     folder: Path
     names: dict[str, str] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
+
+
+def _member(file: str) -> str:
+    """Return the name of a file in its shard, which is in the file's folder."""
+    return file.partition("/")[2]
 
 
 def _write_tar(files: Mapping[str, Path], name: str, path: Path) -> dict[str, str]:
     """Write a reproducible tar file; return file -> name of its slice."""
     places = {}
     with path.open("wb") as stream, tarfile.open(fileobj=stream, mode="w") as tar:
-        for member, file in files.items():
-            content = file.read_bytes()
-            info = tarfile.TarInfo(member)
+        for file, source in files.items():
+            content = source.read_bytes()
+            info = tarfile.TarInfo(_member(file))
             info.size = len(content)
             tar.addfile(info, BytesIO(content))
             blocks = -(-info.size // tarfile.BLOCKSIZE)
-            places[member] = f"{name}#{stream.tell() - blocks * tarfile.BLOCKSIZE}+{info.size}"
+            places[file] = f"{name}#{stream.tell() - blocks * tarfile.BLOCKSIZE}+{info.size}"
     return places
 
 
-def _write_parquet(files: Mapping[str, Path], name: str, path: Path) -> dict[str, str]:
+def _write_parquet(files: Mapping[str, Path], facts: Facts, name: str, path: Path) -> dict[str, str]:
     """Write a Parquet file whose column ``image`` has the files' bytes and names; see ``_write_tar``."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    contents = [file.read_bytes() for file in files.values()]
-    images = pa.StructArray.from_arrays([pa.array(contents, pa.binary()), pa.array(list(files))], ["bytes", "path"])
-    table = pa.table({"image": images}).replace_schema_metadata(IMAGE_COLUMN)
+    contents = [source.read_bytes() for source in files.values()]
+    paths = pa.array(list(map(_member, files)))
+    columns = {"image": pa.StructArray.from_arrays([pa.array(contents, pa.binary()), paths], ["bytes", "path"])}
+    for column in dict.fromkeys(column for file in files for column in facts.get(file, ())):
+        columns[column] = pa.array([facts.get(file, {}).get(column) for file in files])
+    table = pa.table(columns).replace_schema_metadata(IMAGE_COLUMN)
     # Without compression, so that every image is a slice of the file.
     pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
     whole, place, places = path.read_bytes(), 0, {}
-    for member, content in zip(files, contents, strict=True):
+    for file, content in zip(files, contents, strict=True):
         place = whole.index(content, place)
-        places[member] = f"{name}#{place}+{len(content)}"
+        places[file] = f"{name}#{place}+{len(content)}"
         place += len(content)
     return places

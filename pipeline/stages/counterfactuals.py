@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.counterfactuals.make import Networks
 
 CHUNK = 16
+FACTS = ("attribute", "arm", "step", "value", "sha256")  # columns of an image in a Parquet shard
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class MakeVersions:
                     advance=step,
                 )
                 unread += lost
+            writing.facts.update({row["file"]: {name: row[name] for name in FACTS} for row in made if row.get("file")})
         for version in made if writing.names else ():
             version |= {kind: writing.names[name] for kind in ("file", "mask") if (name := version.get(kind))}
         for (row, reason), attribute, arm in product(unread, self.sweep.chosen(), self.sweep.arms):

@@ -1,9 +1,13 @@
 """The small dataset and the run of an audit with the same edits, made once."""
 
+import multiprocessing
+import os
 import shutil
+import sys
 from contextlib import contextmanager
 
 import pytest
+import small_dataset
 from small_dataset import PORTRAITS, Portraits, make, settings_with, small_chunks
 
 from pipeline.photos import SAMPLE
@@ -45,3 +49,18 @@ def audit_run(portraits, tmp_path_factory):
     with small_chunks():
         make_counterfactuals(start_run(run, [portraits.manifest], settings=settings_with(), given={}))
     return run
+
+
+@pytest.fixture
+def process(monkeypatch):
+    """Start a process that calls a function, forked from a server that has imported the networks."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([small_dataset.__name__])
+
+    def start(function, *args, **options):
+        child = context.Process(target=function, args=args, kwargs=options)
+        child.start()
+        return child
+
+    return start

@@ -35,8 +35,13 @@ class Portraits:
         return sha256((self.manifest.parent / name).read_bytes()).hexdigest()
 
 
-def settings_with(*, opt_out=None, **options):
-    given = {"sweep": SWEEP, "dataset": DATASET | options, "photos": {"opt_out": opt_out}}
+def settings_with(*, opt_out=None, images="folder", **options):
+    given = {
+        "sweep": SWEEP,
+        "dataset": DATASET | options,
+        "photos": {"opt_out": opt_out},
+        "storage": {"images": images},
+    }
     return load_settings(given=given, environment={})
 
 

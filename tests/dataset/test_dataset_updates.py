@@ -1,13 +1,9 @@
 """A dataset that is made again: unchanged, with other options, without a photo, or after kills."""
 
-import multiprocessing
-import os
 import signal
-import sys
 import time
 
 import pytest
-import small_dataset
 from small_dataset import CHUNK, PORTRAITS, STEPS, content_of, copy_dataset, make, settings_with, verify_checksums
 
 from pipeline.dataset.make import make_dataset
@@ -55,21 +51,6 @@ def test_other_split_moves_the_images(dataset, portraits, tmp_path):
     assert {name.partition("/")[0] for name in content_of(moved.folder) if "/" in name} == {"validation", "masks"}
     assert moved.facts.splits["validation"].images == PORTRAITS * STEPS
     verify_checksums(moved.folder)
-
-
-@pytest.fixture
-def process(monkeypatch):
-    """Start a process that calls a function, forked from a server that has imported the networks."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([small_dataset.__name__])
-
-    def start(function, *args):
-        child = context.Process(target=function, args=args)
-        child.start()
-        return child
-
-    return start
 
 
 def test_killed_processes_leave_the_same_dataset(dataset, portraits, tmp_path, process):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -47,11 +48,13 @@ def portraits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def generate(photos: Path, out: str | Path, store: ObjectStore, *, work: Path, without: str) -> subprocess.Popen[bytes]:
+def generate(
+    photos: Path, out: str | Path, store: ObjectStore, *, work: Path, without: str, images: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
     command = [
         sys.executable, "-c", PROGRAM, "generate", str(photos), "--opt-out", str(photos / f"{without}.txt"),
-        "--attribute", "gender", "--steps", "gender=3", "--editor", "fader", "--published", "2026-01-02", "--originals",
-        "--quiet", "--workers", "2", "--out", str(out),
+        "--attribute", "gender", "--steps", "gender=3", "--editor", "fader", "--published", "2026-01-02",
+        "--quiet", "--workers", "2", "--out", str(out), *(images or ["--originals"]),
     ]  # fmt: skip
     path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     environment = os.environ | store.environment | {"PYTHONPATH": path}
@@ -84,6 +87,21 @@ def test_dataset_in_a_store_survives_a_kill_and_an_opt_out(store, portraits, tmp
     assert generate(portraits, disk, store, work=tmp_path / "disk", without="one").wait(timeout=600) == 0
     assert stored() == content_of(disk)
     assert len(whole) - len(stored()) == 3 + 2  # versions, mask and original
+
+
+def test_shards_in_a_store_equal_those_on_disk(store, portraits, tmp_path):
+    disk, url = tmp_path / "disk" / "packed", f"s3://{BUCKET}/sets/packed"
+
+    def stored():
+        return {name.removeprefix("sets/packed/"): store.read(name) for name in store.names("sets/packed/")}
+
+    for work, without in (("here", "none"), ("there", "one")):
+        for out in (url, disk):
+            images = ["--images", "parquet"]
+            process = generate(portraits, out, store, work=tmp_path / work, without=without, images=images)
+            assert process.wait(timeout=600) == 0
+        assert stored() == content_of(disk)
+    assert {Path(name).suffix for name in stored()} == {"", ".csv", ".json", ".md", ".parquet", ".txt"}
 
 
 def test_folder_of_others_in_a_store_is_refused(store, portraits, tmp_path, capfd):
