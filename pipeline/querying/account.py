@@ -5,7 +5,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from pipeline.querying.plan import AdapterPlan, AdapterRequest
 from pipeline.querying.requests import key_maker
 from pipeline.querying.runner import AdapterOutcome
 from pipeline.querying.store import Store
-from pipeline.run.record import Account, Billed, Prepared, PriceFacts, Service, Tokens
+from pipeline.run.record import Account, Billed, Prepared, Service, Tokens
 from pipeline.run.storage import ending
 
 MOST_IMAGES = 1000  # listed by name
@@ -26,7 +26,7 @@ LATELY = timedelta(seconds=60)
 def account_before(request: AdapterRequest) -> Account:
     """Return the account of a classifier before its first call."""
     plan = request.plan
-    service, price = plan.service, plan.price
+    service = plan.service
     return Account(
         images=plan.images,
         known_before=plan.known,
@@ -39,7 +39,7 @@ def account_before(request: AdapterRequest) -> Account:
         usd_expected=None if service is None or plan.usd is None else round(plan.usd, 4),
         top_k=request.adapter.capabilities.top_k,
         cut_off=request.adapter.capabilities.cut_off,
-        price=None if price is None else PriceFacts(**asdict(price) | {"as_of": str(price.as_of)}),
+        price=plan.price,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from adapters.base import Price
 from pipeline.config.options import Settings
 from pipeline.config.sources import upgraded
 from pipeline.run.files import write_text
@@ -82,18 +83,6 @@ class Service(_Part):
     version: str | None = None
 
 
-class PriceFacts(_Part):
-    """A price with its date and source."""
-
-    usd_per_1000: float
-    as_of: str
-    source: str
-    note: str = ""
-    tokens: tuple[float, float] | None = None
-    calls: float = 1.0
-    jobs: float = 1.0
-
-
 class Prepared(_Part):
     """Images that had to be changed for a service: encoding -> number of versions, and excluded versions."""
 
@@ -142,7 +131,7 @@ class Account(_Part):
     rate_limit: float | None = None
     service: Service | None = None
     usd_expected: float | None = None
-    price: PriceFacts | None = None
+    price: Price | None = None
     answered_now: int = 0
     unreadable: int = Field(0, description="images whose answer holds no labels")
     failed: int = 0

@@ -22,7 +22,7 @@ from pipeline.querying.limits import RetryPolicy
 from pipeline.querying.plan import Plan, PlanError, no_consent
 from pipeline.report.words import account_words
 from pipeline.run.folder import Run
-from pipeline.run.record import Drift, Prepared, PriceFacts
+from pipeline.run.record import Drift, Prepared
 from pipeline.run.tables import FACES, read_frame, to_table, write_table
 from pipeline.stages.base import Audit
 from pipeline.stages.plan import plan_of_run
@@ -98,7 +98,7 @@ def test_consent_is_requested_with_the_exact_plan(run):
         assert before.calls == len(service.times) == PHOTOS * STEPS + 3 * 3
         assert before.usd == pytest.approx(before.calls * 2.0 / 1000)
         account = run.record.query["loopback"]
-        assert account.price == PriceFacts(usd_per_1000=2.0, as_of="2026-01-01", source="a page")
+        assert account.price == price
         assert account.usd_so_far == pytest.approx(before.usd)
         assert account.service.host.startswith("127.0.0.1")
         assert account.drift == Drift(sentinels=3, answers=9, versions=["model_version=v1"])
