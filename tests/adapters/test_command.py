@@ -155,7 +155,7 @@ def test_last_line_without_newline_is_read(program):
         "row = json.loads(sys.stdin.readline()); print(json.dumps({'id': row['id'], 'labels': []}), end='')"
     )
     assert labels(adapter, b"x") == [{}]
-    assert labels(adapter, b"x") == [{}]  # by a new process: the first has ended
+    assert labels(adapter, b"x") == [{}]  # by a new process, as the first has ended
 
 
 def test_program_that_never_answers_stops_the_run(program):
@@ -202,7 +202,7 @@ def test_no_process_survives_the_adapter(program, tmp_path, how):
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert all(alive(pid) for pid in pids)
     for running in adapter._running:
-        running.stop(grace=0)  # the two seconds it would be given are not waited for here
+        running.stop(grace=0)  # without the grace period of two seconds
     adapter.close() if how == "close" else None
     del adapter
     gc.collect()

@@ -68,7 +68,7 @@ def test_labels_are_found_in_answers_of_several_shapes(shape, options):
 @pytest.mark.parametrize(
     ("response", "retry", "wait"),
     [
-        ("too many", "slower", 7),
+        ("throttled", "slower", 7),
         ("busy", "later", 2),
         ("broken", "later", None),
         ("dropped", "later", None),
@@ -91,7 +91,7 @@ def test_failure_states_retry_and_wait(response, retry, wait):
         assert response.body["error"]["message"] in outcome.reason
 
 
-@pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
+@pytest.mark.parametrize("fault", ["html", "truncated", "empty", "empty object"])
 def test_unreadable_success_is_kept_and_refused(fault):
     with FakeServer(rest_service(SECRET)) as server:
         server.fault = lambda _: fault

@@ -232,12 +232,16 @@ def test_refused_search_stops_and_keeps_the_manifest(web, tmp_path):
     assert len(rows(tmp_path / "manifest.csv")) == 6
 
 
-def test_failed_downloads_are_retried_and_interruption_keeps_the_manifest(web, tmp_path):
+def test_downloads_refused_for_now_are_retried(web, tmp_path):
     web.contents["/robots.txt"] = Response(503)
     assert collect(web.request(), tmp_path, consent=agree).photos == 0
     assert not web.downloads
     web.contents["/robots.txt"] = Response(404)
     assert collect(web.request(), tmp_path, consent=agree).photos == 5
+
+
+def test_interrupted_collection_keeps_the_manifest(web, tmp_path):
+    collect(web.request(), tmp_path, consent=agree)
 
     @contextmanager
     def watch(stage, total):

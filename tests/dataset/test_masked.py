@@ -44,7 +44,7 @@ def test_noise_hides_half_of_the_region():
 
 
 @given(st.sampled_from(sorted(CONDITIONS)))
-def test_without_people_only_condition_only_person_hides_pixels(condition):
+def test_conditions_without_people(condition):
     assert hidden(condition, people=()).all() == (condition == "only-person")
 
 

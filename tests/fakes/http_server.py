@@ -55,14 +55,14 @@ class Response:
 
 
 FAULTS: dict[str, Response] = {
-    "too many": Response(429, {"message": "slow down"}, {"Retry-After": "7"}),
+    "throttled": Response(429, {"message": "slow down"}, {"Retry-After": "7"}),
     "broken": Response(500, {"message": "broken"}),
     "busy": Response(503, b"busy", {"Retry-After": "2"}),
     "dropped": Response(dropped=True),
-    "page": Response(200, b"<html><body>It works!</body></html>", {"Content-Type": "text/html"}),
-    "cut": Response(200, b'{"images": [{"cla'),
+    "html": Response(200, b"<html><body>It works!</body></html>", {"Content-Type": "text/html"}),
+    "truncated": Response(200, b'{"images": [{"cla'),
     "empty": Response(200, b""),
-    "nothing": Response(200, {}),
+    "empty object": Response(200, {}),
     "redirect": Response(307, b"", {"Location": "/elsewhere"}),
 }
 

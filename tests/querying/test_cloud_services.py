@@ -19,7 +19,7 @@ from pipeline.querying.requests import ImageRef, key_maker
 from pipeline.querying.store import Store
 
 TOO_MANY = Response(429, {"message": "slow down"}, {"Retry-After": "0.02"})
-KINDS = (TOO_MANY, "broken", "busy", "dropped", "page", "cut", "empty", "nothing", "redirect")
+KINDS = (TOO_MANY, "broken", "busy", "dropped", "html", "truncated", "empty", "empty object", "redirect")
 POLICY = CallPolicy(
     rate=2000.0, retry=RetryPolicy(first=0.01, longest=0.05), breaker=BreakerPolicy(patience=5.0, pause=0.02)
 )
@@ -52,7 +52,7 @@ def test_every_image_is_answered_once_despite_faults(name, tmp_path):
             try:
                 scores = scores_of(adapter, answer)
             except AnswerError:
-                assert answer.body in [FAULTS[kind].body for kind in ("page", "cut", "empty")] + [b"{}"]
+                assert answer.body in [FAULTS[kind].body for kind in ("html", "truncated", "empty")] + [b"{}"]
             else:
                 assert scores == pytest.approx(pixel_scores(by_key[key].path.read_bytes()))
                 parsed += 1

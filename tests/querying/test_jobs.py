@@ -171,7 +171,7 @@ def test_refused_question_fails_only_its_image(run, server):
 
 
 def test_truncated_result_file_is_downloaded_again(run, server):
-    faults = iter([kind for kind in ("broken", "page", "cut", "empty") for _ in range(3)])
+    faults = iter([kind for kind in ("broken", "html", "truncated", "empty") for _ in range(3)])
     server.fault = lambda number: next(faults, None) if server.requests[-1].method == "GET" else None
     query(run, adapter_of(server))
     assert run.record.query["openai"].ok == 12

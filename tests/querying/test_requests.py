@@ -49,7 +49,7 @@ def test_types_of_values_change_the_key():
     assert len(keys) == 7
 
 
-def test_the_maker_gives_the_same_keys():
+def test_key_maker_gives_the_same_keys():
     make = _key_maker("a", "m", {"x": 1})
     assert [make("1"), make("2")] == [_key(("1", "a", "m", {"x": 1})), _key(("2", "a", "m", {"x": 1}))]
 

@@ -44,7 +44,7 @@ def test_answers_are_parsed_without_credentials(name):
 @each
 @pytest.mark.parametrize(
     ("fault", "retry", "wait"),
-    [("too many", "slower", 7.0), ("busy", "later", 2.0), ("broken", "later", None), ("dropped", "later", None)],
+    [("throttled", "slower", 7.0), ("busy", "later", 2.0), ("broken", "later", None), ("dropped", "later", None)],
 )
 def test_transient_failure_is_retried_and_bills_nothing(name, fault, retry, wait):
     with service_and_adapter(name) as (service, adapter):
@@ -60,7 +60,7 @@ def test_transient_failure_is_retried_and_bills_nothing(name, fault, retry, wait
 
 
 @each
-@pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
+@pytest.mark.parametrize("fault", ["html", "truncated", "empty", "empty object"])
 def test_unreadable_answer_is_kept(name, fault):
     with service_and_adapter(name) as (service, adapter):
         service.fault = lambda number: fault

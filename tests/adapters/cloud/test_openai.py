@@ -145,7 +145,7 @@ def test_failure_states_retry_and_wait(response, retry, wait):
     assert (outcome.retry, outcome.wait) == (retry, wait)
 
 
-@pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
+@pytest.mark.parametrize("fault", ["html", "truncated", "empty", "empty object"])
 def test_unreadable_success_is_kept_and_refused(fault):
     with FakeServer(chat_service(SECRET)) as server:
         server.fault = lambda _: fault
