@@ -90,9 +90,9 @@ def test_intersection_composes_both_edits(sweep):
     for value in STEPS:  # the face is perceived as Black already; the region is larger, which moves some edge pixels
         plain, both = (images[name, EDIT_ARM, value].astype(int) for name in ("gender", "gender@Black"))
         assert (np.abs(plain - both).max(axis=2) > 0).mean() < 0.002
-    own = face.own["gender"]
+    own_gender = face.own["gender"]
     race = residual_editor(SWEPT).read([face]).edit(ATTRIBUTES["race"], (1.0,)).make(0).versions[0].pixels
-    np.testing.assert_array_equal(images["gender@White", EDIT_ARM, own], race)
+    np.testing.assert_array_equal(images["gender@White", EDIT_ARM, own_gender], race)
     assert (images["gender@White", EDIT_ARM, -2.0] != race).any()
 
 
@@ -109,9 +109,9 @@ def test_placebos_of_an_intersection_start_from_the_other_edit(sweep):
 
 
 def test_card_of_an_intersection_has_the_effects_of_both_edits():
-    seen = white_share(0.2)
-    low = versions(attribute="gender@Black", judge_masculine=masculine(0.2), **{k: v(0, -1) for k, v in seen.items()})
-    high = versions(attribute="gender@White", judge_masculine=masculine(0.2), **{k: v(0, 1) for k, v in seen.items()})
+    shares = white_share(0.2)
+    low = versions(attribute="gender@Black", judge_masculine=masculine(0.2), **{k: v(0, -1) for k, v in shares.items()})
+    high = versions(attribute="gender@White", judge_masculine=masculine(0.2), **{k: v(0, 1) for k, v in shares.items()})
     table = low.merge(high, how="outer")
     swept = SweepOptions(attributes=("gender*race",)).chosen()
     card = validity_card(table, swept=swept, groups={}).set_index(["attribute", "name"])
@@ -157,34 +157,34 @@ def portraits():
     photos = [np.array(Image.open(SAMPLE / name)) for name in names]
     rows = face_rows(names, photos, detector=FaceDetector(), estimator=load_judge("estimator"), options=FaceOptions())
     found = [subject_of(row, photo) for row, photo in zip(rows, photos, strict=True) if row["status"] == "ok"]
-    for one in found:
-        one.own["skin_l"] = skin_lightness(parser, one)
+    for face in found:
+        face.own["skin_l"] = skin_lightness(parser, face)
     options = SweepOptions()
-    own = ToneAndFields(
+    editor = ToneAndFields(
         load_residual(), load_tone_table(), parser, options.region, options.feather, load_judge("estimator")
     )
-    return own, own.read(found)
+    return editor, editor.read(found)
 
 
 def test_smile_edit_does_not_open_the_mouth(portraits):
-    own, batch = portraits
+    editor, batch = portraits
     edit = batch.edit(ATTRIBUTES["smile"], STEPS)
     inside = list(class_indices(("mouth",)))
 
     def mouth_area(subjects):
         """Pixels of the parser's view that are the inside of the mouth."""
-        return (chances_of(own.parser, subjects)[:, inside].sum(axis=1) > 0.5).sum(axis=(1, 2))
+        return (chances_of(editor.parser, subjects)[:, inside].sum(axis=1) > 0.5).sum(axis=(1, 2))
 
     versions = [edit.make(place).versions for place in range(len(batch.subjects))]
     before = mouth_area(batch.subjects)
     for step in range(len(STEPS)):
-        seen = [replace(one, pixels=found[step].pixels) for one, found in zip(batch.subjects, versions, strict=True)]
-        after = mouth_area(seen)
+        pairs = zip(batch.subjects, versions, strict=True)
+        after = mouth_area([replace(face, pixels=found[step].pixels) for face, found in pairs])
         assert (after[before == 0] <= 3).all(), "a closed mouth stays closed"
         assert (after <= 1.8 * before + 3).all()
-    for one, found in zip(batch.subjects, versions, strict=True):
-        np.testing.assert_array_equal(found[2].pixels, one.pixels)
-        changed = [np.abs(version.pixels.astype(int) - one.pixels).mean() for version in found]
+    for face, found in zip(batch.subjects, versions, strict=True):
+        np.testing.assert_array_equal(found[2].pixels, face.pixels)
+        changed = [np.abs(version.pixels.astype(int) - face.pixels).mean() for version in found]
         assert changed[0] > changed[1] > 0
         assert changed[4] > changed[3] > 0
 
@@ -199,23 +199,23 @@ def test_smile_edit_does_not_open_the_mouth(portraits):
     ],
 )
 def test_edits_of_the_sample_move_their_attribute_and_little_else(portraits, name, column, least, held):
-    own, batch = portraits
+    editor, batch = portraits
     edit, judge = batch.edit(attribute_of(name), (-1.0, 1.0)), load_judge("judge")
-    made = [edit.make(place) for place in range(len(batch.subjects))]
-    assert len(made) >= 5
-    assert None not in made
+    versions_of_faces = [edit.make(place) for place in range(len(batch.subjects))]
+    assert len(versions_of_faces) >= 5
+    assert None not in versions_of_faces
     crops = [
-        [cv2.warpAffine(version.pixels, one.to_crop, (128, 128)) for version in found.versions]
-        for one, found in zip(batch.subjects, made, strict=True)
+        [cv2.warpAffine(version.pixels, face.to_crop, (128, 128)) for version in found.versions]
+        for face, found in zip(batch.subjects, versions_of_faces, strict=True)
     ]
-    seen = perceive_crops(judge, [crop for pair in crops for crop in pair]).named()
-    moved = {k: float((v.reshape(-1, 2)[:, 1] - v.reshape(-1, 2)[:, 0]).mean()) for k, v in seen.items()}
+    perceived = perceive_crops(judge, [crop for pair in crops for crop in pair]).named()
+    moved = {k: float((v.reshape(-1, 2)[:, 1] - v.reshape(-1, 2)[:, 0]).mean()) for k, v in perceived.items()}
     lightness = [
         [
-            skin_colour(one, chances_of(own.parser, [one])[0])[0]
-            for one in (subject_of({**one.own, "photo": one.photo}, version.pixels) for version in found.versions)
+            skin_colour(face, chances_of(editor.parser, [face])[0])[0]
+            for face in (subject_of({**face.own, "photo": face.photo}, version.pixels) for version in found.versions)
         ]
-        for one, found in zip(batch.subjects, made, strict=True)
+        for face, found in zip(batch.subjects, versions_of_faces, strict=True)
     ]
     moved["skin_l"] = float(np.diff(lightness).mean())
     assert moved[column] >= least

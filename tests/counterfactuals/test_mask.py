@@ -49,19 +49,19 @@ def outside_mask(photo, patch):
 @given(random_edits())
 def test_zero_change_gives_identical_pixels(edit):
     photo, patch, levels = edit
-    made = add_change(photo, patch, np.zeros_like(levels))
-    assert made.pixels.tobytes() == photo.tobytes()
-    assert made.clipped_share == 0
+    version = add_change(photo, patch, np.zeros_like(levels))
+    assert version.pixels.tobytes() == photo.tobytes()
+    assert version.clipped_share == 0
 
 
 @given(random_edits(), st.sampled_from([add_change, paste]))
 def test_pixels_outside_the_mask_are_unchanged(edit, put):
     photo, patch, levels = edit
     before = photo.copy()
-    made = put(photo, patch, levels)
+    version = put(photo, patch, levels)
     away = outside_mask(photo, patch)
-    np.testing.assert_array_equal(made.pixels[away], photo[away])
-    assert background_kept(photo, made.pixels, patch) == 1.0
+    np.testing.assert_array_equal(version.pixels[away], photo[away])
+    assert background_kept(photo, version.pixels, patch) == 1.0
     np.testing.assert_array_equal(photo, before)
 
 
@@ -69,8 +69,8 @@ def test_pixels_outside_the_mask_are_unchanged(edit, put):
 def test_pasted_face_replaces_the_photo_inside_a_full_mask(edit):
     photo, patch, levels = edit
     full = Patch(patch.top, patch.left, np.ones_like(patch.mask))
-    made = paste(photo, full, levels)
-    np.testing.assert_array_equal(made.pixels[full.window], np.rint(levels).clip(0, 255).astype(np.uint8))
+    version = paste(photo, full, levels)
+    np.testing.assert_array_equal(version.pixels[full.window], np.rint(levels).clip(0, 255).astype(np.uint8))
 
 
 def test_change_is_weighted_by_the_mask():
@@ -83,9 +83,9 @@ def test_clipped_share_is_relative_to_the_mask():
     photo = np.array([[[250] * 3, [250] * 3, [100] * 3, [5] * 3, [250] * 3]], dtype=np.uint8)
     patch = Patch(0, 0, np.array([[1, 1, 1, 1, 0]], dtype=np.float32))
     change = np.array([10, 3, 10, -10, 10], dtype=np.float32)[None, :, None].repeat(3, axis=2)
-    made = add_change(photo, patch, change)
-    assert made.pixels[0, :, 0].tolist() == [255, 253, 110, 0, 250]
-    assert made.clipped_share == 0.5
+    version = add_change(photo, patch, change)
+    assert version.pixels[0, :, 0].tolist() == [255, 253, 110, 0, 250]
+    assert version.clipped_share == 0.5
 
 
 def test_reaching_white_exactly_is_not_clipping():
@@ -253,8 +253,8 @@ def test_feathered_patch_stays_inside_the_region():
 
 
 def test_face_without_the_region_has_no_patch():
-    nothing = Subject("x", np.zeros((160, 160, 3), np.uint8), face_photo()[1], own_values())
-    patches = patches_of(RedSkinParser(), [subject(), nothing], region=("skin",), feather_share=0.02)
+    without_region = Subject("x", np.zeros((160, 160, 3), np.uint8), face_photo()[1], own_values())
+    patches = patches_of(RedSkinParser(), [subject(), without_region], region=("skin",), feather_share=0.02)
     assert [patch is None for patch in patches] == [False, True]
     assert patches_of(RedSkinParser(), [subject()], region=("hair",), feather_share=0.02) == [None]
 

@@ -57,10 +57,10 @@ def versions_of(source, parser, face, folder=None):
 
 
 def test_image_is_used_inside_the_mask_only(parser, face):
-    made = versions_of(CountingSource(), parser, face)
+    edit = versions_of(CountingSource(), parser, face)
     inside = np.zeros(face.pixels.shape[:2], dtype=np.float32)
-    inside[made.patch.window] = made.patch.mask
-    for value, version in zip(VALUES, made.versions, strict=True):
+    inside[edit.patch.window] = edit.patch.mask
+    for value, version in zip(VALUES, edit.versions, strict=True):
         assert (version.pixels[inside == 0] == face.pixels[inside == 0]).all()
         assert (version.pixels[inside == 1] == darker(face.pixels, value)[inside == 1]).all()
 
@@ -69,8 +69,8 @@ def test_images_are_cached(parser, face, tmp_path):
     source = CountingSource()
     first, again = (versions_of(source, parser, face, tmp_path) for _ in range(2))
     assert source.values == list(VALUES)
-    for one, other in zip(first.versions, again.versions, strict=True):
-        assert (one.pixels == other.pixels).all()
+    for version, other in zip(first.versions, again.versions, strict=True):
+        assert (version.pixels == other.pixels).all()
 
 
 def test_image_of_another_size_is_scaled_and_of_another_shape_raises(parser, face):

@@ -81,7 +81,7 @@ def test_detection_takes_the_better_detector_and_is_reproducible(monkeypatch):
     pair = photos[:, None], (photos + (np.arange(24) % 2 * 6).astype(np.uint8)[:, None, None, None])[:, None]
     before = torch.random.get_rng_state()
     found = detect(*pair)
-    assert found.auc == max(detected_by(one, *pair).auc for one in (REGRESSION, NETWORK))
+    assert found.auc == max(detected_by(detector, *pair).auc for detector in (REGRESSION, NETWORK))
     assert detect(*pair) == found
     assert torch.equal(torch.random.get_rng_state(), before), "the global random state is unchanged"
 
@@ -119,8 +119,8 @@ def test_real_pastes_have_the_colour_of_the_target():
 
 
 def test_part_effects_need_an_editor_with_tone_and_features():
-    seen = list(part_effects(RACE, residual_editor(), [subject("a.jpg")], tiny_judge()))
-    assert [row["measure"] for row in seen] == ["parts: both", "parts: tone", "parts: features"]
-    assert all(-1 <= row["figure"] <= 1 for row in seen)
+    rows = list(part_effects(RACE, residual_editor(), [subject("a.jpg")], tiny_judge()))
+    assert [row["measure"] for row in rows] == ["parts: both", "parts: tone", "parts: features"]
+    assert all(-1 <= row["figure"] <= 1 for row in rows)
     assert not list(part_effects(GENDER, residual_editor(), [subject("a.jpg")], tiny_judge()))
     assert not list(part_effects(RACE, SimpleNamespace(), [subject("a.jpg")], tiny_judge()))

@@ -198,10 +198,10 @@ def test_placebos_are_made_at_both_ends_and_the_middle(run):
     for attribute in ("gender", "race"):
         for photo, status in (("a.jpg", "ok"), ("b/none.jpg", "excluded")):
             for arm in (EDIT_ARM, "random", "colour"):
-                mine = [r for r in rows if (r["attribute"], r["photo"], r["arm"]) == (attribute, photo, arm)]
-                assert [row["value"] for row in mine] == list(PLACEBOS.values(attribute, arm))
-                assert arm == EDIT_ARM or [row["value"] for row in mine] == [-2.0, 0.0, 2.0]
-                assert {row["status"] for row in mine} == {status}
+                arm_rows = [r for r in rows if (r["attribute"], r["photo"], r["arm"]) == (attribute, photo, arm)]
+                assert [row["value"] for row in arm_rows] == list(PLACEBOS.values(attribute, arm))
+                assert arm == EDIT_ARM or [row["value"] for row in arm_rows] == [-2.0, 0.0, 2.0]
+                assert {row["status"] for row in arm_rows} == {status}
     assert len(rows) == 2 * PLACEBOS.versions == 2 * (5 + 3 + 4 * 3)
 
 

@@ -21,7 +21,7 @@ def region() -> Region:
 def test_pixels_outside_both_masks_are_unchanged(photo: np.ndarray) -> None:
     random = np.random.default_rng(1)
     face_region = region()
-    made = compose(
+    composed = compose(
         photo,
         face_region,
         colour=random.normal(0, 60, (10, 10, 3)).astype(np.float32),
@@ -30,23 +30,23 @@ def test_pixels_outside_both_masks_are_unchanged(photo: np.ndarray) -> None:
     )
     outside = np.ones(photo.shape[:2], dtype=bool)
     outside[face_region.window] = face_region.mask == 0
-    assert (made.pixels[outside] == photo[outside]).all()
-    assert (made.pixels[~outside] != photo[~outside]).any()
+    assert (composed.pixels[outside] == photo[outside]).all()
+    assert (composed.pixels[~outside] != photo[~outside]).any()
 
 
 def test_zero_change_gives_the_photo(photo: np.ndarray) -> None:
-    nothing = np.zeros((20, 20, 3), np.float32)
-    still = nothing[:10, :10]
-    made = compose(photo, region(), colour=still, displacement=still[..., :2], tone=nothing)
-    assert (made.pixels == photo).all()
-    assert made.clipped_share == 0
+    no_tone = np.zeros((20, 20, 3), np.float32)
+    no_change = no_tone[:10, :10]
+    composed = compose(photo, region(), colour=no_change, displacement=no_change[..., :2], tone=no_tone)
+    assert (composed.pixels == photo).all()
+    assert composed.clipped_share == 0
 
 
 def test_displacement_moves_content(photo: np.ndarray) -> None:
     displacement = np.zeros((10, 10, 2), np.float32)
     displacement[..., 0] = 1
-    made = compose(photo, region(), colour=np.zeros((10, 10, 3), np.float32), displacement=displacement)
-    np.testing.assert_array_equal(made.pixels[16:20, 19:23], photo[16:20, 20:24])
+    composed = compose(photo, region(), colour=np.zeros((10, 10, 3), np.float32), displacement=displacement)
+    np.testing.assert_array_equal(composed.pixels[16:20, 19:23], photo[16:20, 20:24])
 
 
 def test_merged_region_covers_face_and_skin() -> None:

@@ -34,13 +34,13 @@ def test_photo_is_unchanged_at_its_own_value(sweep):
 
 def test_pixels_outside_the_mask_are_unchanged(sweep):
     face, rows, images, folder = sweep
-    made = [row for row in rows if row["status"] == "ok"]
-    assert {row["background_kept"] for row in made} == {1.0}
-    for row in made:
+    ok_rows = [row for row in rows if row["status"] == "ok"]
+    assert {row["background_kept"] for row in ok_rows} == {1.0}
+    for row in ok_rows:
         mask = np.array(Image.open(folder / row["mask"]))
         changed = (images[row["attribute"], row["arm"], row["value"]] != face.pixels).any(axis=2)
         assert not (changed & (mask == 0)).any()
-    assert len({row["mask"] for row in made}) == 2, "skin outside the face is edited for race only"
+    assert len({row["mask"] for row in ok_rows}) == 2, "skin outside the face is edited for race only"
 
 
 def test_skin_is_lighter_towards_the_lighter_group(sweep):
@@ -86,28 +86,28 @@ def test_both_placebos_share_the_size_of_a_race_edit(sweep):
 
 
 def test_placebos_reuse_the_versions_of_the_edit(tmp_path, monkeypatch):
-    made = []
+    calls = []
     versions = ResidualBatch._versions
     monkeypatch.setattr(
-        ResidualBatch, "_versions", lambda self, place, *rest: made.append(place) or versions(self, place, *rest)
+        ResidualBatch, "_versions", lambda self, place, *rest: calls.append(place) or versions(self, place, *rest)
     )
     options = BOTH.model_copy(update={"attributes": ("gender",), "placebos": ("random", "colour")})
     make([subject("a.jpg"), subject("b.jpg", seed=1)], tmp_path, options, editor=residual_editor())
-    assert made == [0, 1]
+    assert calls == [0, 1]
 
 
 def test_holding_counteracts_changes_of_age_and_smile_within_bounds():
-    older_and_graver, nothing, far = holding(np.array([[-0.2, -0.1], [0.0, 0.0], [9.0, 9.0]]))
+    older_and_graver, unmoved, far = holding(np.array([[-0.2, -0.1], [0.0, 0.0], [9.0, 9.0]]))
     assert (older_and_graver > 0).all()
-    assert not nothing.any()
+    assert not unmoved.any()
     np.testing.assert_allclose(-far, list(MOST.values()))
 
 
 def test_needed_strength_is_larger_for_unresponsive_faces():
     gender = ATTRIBUTES["gender"]
-    before, seen = np.array([3.0, 3.0]), np.array([-1.0, 2.5])
+    before, after = np.array([3.0, 3.0]), np.array([-1.0, 2.5])
     ends, steps = np.array([-1.0, -1.0]), np.array([-2.0, -2.0])
-    responsive, unresponsive = needed_strength(gender, before, seen, ends, steps)
+    responsive, unresponsive = needed_strength(gender, before, after, ends, steps)
     assert responsive == pytest.approx(1, abs=0.1)
     assert unresponsive > STRENGTHS[1]
     assert needed_strength(gender, np.array([-4.0]), np.array([-5.0]), ends[:1], steps[:1]) == 0

@@ -31,8 +31,8 @@ def versions(*, photos=20, values=FIVE, attribute="gender", arm=EDIT_ARM, **colu
         for step, value in enumerate(values, start=1):
             row = {"attribute": attribute, "arm": arm, "photo": f"p{photo}", "step": step, "value": value}
             row |= {"status": "ok", "reason": None}
-            made = PERFECT | columns
-            rows.append(row | {name: v(photo, value) if callable(v) else v for name, v in made.items()})
+            figures = PERFECT | columns
+            rows.append(row | {name: v(photo, value) if callable(v) else v for name, v in figures.items()})
     return pd.DataFrame(rows)
 
 

@@ -93,9 +93,9 @@ def test_invalid_file_raises_without_executing_code(content, weights_file, capsy
 
 def test_similarity_is_symmetric_and_one_for_identical_faces(weights_file):
     network = load_recogniser(weights_file)
-    one, other = crops(5), crops(5, seed=1)
-    assert similarity(network, one, one).tolist() == pytest.approx([1] * 5, abs=1e-5)
-    there, back = similarity(network, one, other), similarity(network, other, one)
+    first, other = crops(5), crops(5, seed=1)
+    assert similarity(network, first, first).tolist() == pytest.approx([1] * 5, abs=1e-5)
+    there, back = similarity(network, first, other), similarity(network, other, first)
     assert there.shape == (5,)
     assert there.tolist() == pytest.approx(back.tolist(), abs=1e-5)
     assert (there.abs() <= 1 + 1e-6).all()
@@ -104,11 +104,11 @@ def test_similarity_is_symmetric_and_one_for_identical_faces(weights_file):
 
 def test_faces_are_compared_pairwise(weights_file):
     network = load_recogniser(weights_file)
-    one, other = crops(3), crops(3, seed=1)
-    other[1] = one[1]
-    assert similarity(network, one, other)[1].item() == pytest.approx(1, abs=1e-5)
-    singly = [similarity(network, one[i : i + 1], other[i : i + 1]).item() for i in range(3)]
-    assert similarity(network, one, other).tolist() == pytest.approx(singly, abs=1e-4)
+    first, other = crops(3), crops(3, seed=1)
+    other[1] = first[1]
+    assert similarity(network, first, other)[1].item() == pytest.approx(1, abs=1e-5)
+    singly = [similarity(network, first[i : i + 1], other[i : i + 1]).item() for i in range(3)]
+    assert similarity(network, first, other).tolist() == pytest.approx(singly, abs=1e-4)
 
 
 def test_input_has_the_size_and_range_of_training(weights_file):

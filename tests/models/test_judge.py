@@ -48,10 +48,10 @@ def test_layout_of_outputs():
 @pytest.mark.parametrize("size", [64, 128, 256])
 def test_view_contains_the_landmarks(size):
     rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
-    seen = view(torch.stack([rows, columns, rows])[None])
-    side = seen.shape[-1]
-    assert seen.shape == (1, 3, side, side)
-    top, left = int(seen[0, 0, 0, 0]), int(seen[0, 1, 0, 0])
+    viewed = view(torch.stack([rows, columns, rows])[None])
+    side = viewed.shape[-1]
+    assert viewed.shape == (1, 3, side, side)
+    top, left = int(viewed[0, 0, 0, 0]), int(viewed[0, 1, 0, 0])
     assert (left, top, side) == tuple(round(part * size) for part in VIEW)
     points = TEMPLATE * size
     assert (points > [left, top]).all()
@@ -64,9 +64,9 @@ def test_crops_are_resized_to_the_input_size(network):
     if network.size == 96:
         torch.testing.assert_close(network.look(crops), view(crops), rtol=0, atol=0)
     outputs, features = network(network.look(crops))
-    seen = network.perceive(crops)
-    np.testing.assert_allclose(seen.masculine, torch.sigmoid(outputs[:, 0]), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(seen.features, features, rtol=1e-5, atol=1e-6)
+    perceived = network.perceive(crops)
+    np.testing.assert_allclose(perceived.masculine, torch.sigmoid(outputs[:, 0]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(perceived.features, features, rtol=1e-5, atol=1e-6)
 
 
 def test_grey_judge_is_invariant_to_colour_and_exposure():
@@ -83,16 +83,17 @@ def test_grey_judge_is_invariant_to_colour_and_exposure():
 @pytest.mark.parametrize("size", [64, 128, 200])
 def test_perceived_values_are_in_range_for_any_crop_size(network, size):
     with torch.inference_mode():
-        seen = network.perceive(torch.rand(3, 3, size, size) * 2 - 1)
-    for probabilities, shape in ((seen.masculine, (3,)), (seen.race, (3, 5)), (seen.at_least, (3, len(AGE_STEPS)))):
+        perceived = network.perceive(torch.rand(3, 3, size, size) * 2 - 1)
+    shapes = {"masculine": (3,), "race": (3, 5), "at_least": (3, len(AGE_STEPS))}
+    for probabilities, shape in ((getattr(perceived, name), shape) for name, shape in shapes.items()):
         assert probabilities.shape == shape
         assert ((probabilities >= 0) & (probabilities <= 1)).all()
-    np.testing.assert_allclose(seen.race.sum(dim=1), torch.ones(3), rtol=1e-5, atol=1e-6)
-    assert (seen.age >= 0).all()
-    assert (seen.smiling.abs() <= 1).all()
-    assert (seen.young.abs() <= 1).all()
-    np.testing.assert_allclose(seen.gender, 2 * seen.masculine - 1, rtol=1e-5, atol=1e-6)
-    assert seen.features.shape == (3, 16)
+    np.testing.assert_allclose(perceived.race.sum(dim=1), torch.ones(3), rtol=1e-5, atol=1e-6)
+    assert (perceived.age >= 0).all()
+    assert (perceived.smiling.abs() <= 1).all()
+    assert (perceived.young.abs() <= 1).all()
+    np.testing.assert_allclose(perceived.gender, 2 * perceived.masculine - 1, rtol=1e-5, atol=1e-6)
+    assert perceived.features.shape == (3, 16)
 
 
 def test_perceived_gender_is_invariant_to_resolution(network):

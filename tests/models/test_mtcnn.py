@@ -15,10 +15,10 @@ def test_outputs_equal_those_of_facenet_pytorch(name, reference, side):
     images = torch.rand(5, 3, side, side, generator=torch.Generator().manual_seed(1)) * 2 - 1
     with torch.inference_mode():
         *others, scores = reference().eval()(images)
-        ours = MTCNNNetwork(name)(images)
-    assert torch.equal(ours[0], scores[:, 1])
-    assert len(ours) == len(others) + 1
-    assert all(torch.equal(one, other) for one, other in zip(ours[1:], others, strict=True))
+        outputs = MTCNNNetwork(name)(images)
+    assert torch.equal(outputs[0], scores[:, 1])
+    assert len(outputs) == len(others) + 1
+    assert all(torch.equal(output, other) for output, other in zip(outputs[1:], others, strict=True))
 
 
 def test_detector_does_not_import_torchvision():

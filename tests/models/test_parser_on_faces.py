@@ -96,8 +96,8 @@ def iou(one, other):
 
 @pytest.mark.parametrize("race", RACES)
 def test_region_covers_the_landmarks_but_not_the_corners(parser, portraits, race):
-    mine = portraits[race]
-    for portrait, inside in zip(mine, face_share(parser, [portrait.image for portrait in mine]), strict=True):
+    images = [portrait.image for portrait in portraits[race]]
+    for portrait, inside in zip(portraits[race], face_share(parser, images), strict=True):
         columns, rows = portrait.landmarks.round().astype(int).T
         assert inside[rows, columns].min() > 0.9, portrait.name
         assert inside[[0, 0, -1, -1], [0, -1, 0, -1]].max() < 0.1, portrait.name
@@ -224,8 +224,8 @@ def test_bearded_chin_stays_in_the_region(parser, portraits, race):
 @pytest.mark.parametrize("race", RACES)
 def test_hand_next_to_the_face_is_excluded(parser, portraits, race):
     for portrait in portraits[race]:
-        kept, taken, before = parse_with(parser, portrait, hand)
-        assert taken[~before].mean() < 0.15, portrait.name
+        kept, included, before = parse_with(parser, portrait, hand)
+        assert included[~before].mean() < 0.15, portrait.name
         assert kept > 0.95, portrait.name
 
 

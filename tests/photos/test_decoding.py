@@ -29,8 +29,8 @@ def reason_of(data: bytes, **options: float) -> Reason:
 
 
 def close(pixels: np.ndarray, expected: Image.Image, *, within: float) -> bool:
-    wanted = np.asarray(expected.convert("RGB"), dtype=float)
-    return pixels.shape == wanted.shape and np.abs(pixels - wanted).mean() <= within
+    expected_pixels = np.asarray(expected.convert("RGB"), dtype=float)
+    return pixels.shape == expected_pixels.shape and np.abs(pixels - expected_pixels).mean() <= within
 
 
 @pytest.mark.parametrize("kind", FORMATS)

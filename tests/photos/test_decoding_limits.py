@@ -52,7 +52,7 @@ def test_default_limit_is_50_megapixels():
 
 
 def test_pixel_budget_bounds_concurrent_pixels_between_threads():
-    most, running, lock, seen = 100, 0, Lock(), []
+    most, running, lock, totals = 100, 0, Lock(), []
     budget = PixelBudget(most)
 
     def work(pixels):
@@ -60,15 +60,15 @@ def test_pixel_budget_bounds_concurrent_pixels_between_threads():
         with budget.spent(pixels):
             with lock:
                 running += pixels
-                seen.append(running)
+                totals.append(running)
             time.sleep(0.01)
             with lock:
                 running -= pixels
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, [30, 80, 30, 500, 10, 90, 30, 30] * 4))
-    assert max(total for total in seen if total < 500) > 80
-    assert all(total <= most or total == 500 for total in seen)
+    assert max(total for total in totals if total < 500) > 80
+    assert all(total <= most or total == 500 for total in totals)
 
 
 WAITING_SCRIPT = """

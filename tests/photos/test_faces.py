@@ -97,16 +97,16 @@ def test_central_face_of_equal_distance_has_the_higher_score() -> None:
 @given(st.lists(st.tuples(st.integers(0, 224), st.integers(0, 274), st.integers(1, 99)), unique=True, max_size=8))
 def test_central_face_is_invariant_to_order(spots: list[tuple[int, int, int]]) -> None:
     faces = [face_at(x, y, score=score / 100) for x, y, score in spots]
-    one = central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.5)
+    first = central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.5)
     other = central_face(faces[::-1], width=WIDTH, height=HEIGHT, min_score=0.5)
-    assert (one is None) == (other is None)
-    if one is not None and other is not None:
+    assert (first is None) == (other is None)
+    if first is not None and other is not None:
         centre = np.array([WIDTH / 2, HEIGHT / 2])
         distances = [
-            np.hypot(*(np.array([f.box[0] + f.box[2], f.box[1] + f.box[3]]) / 2 - centre)) for f in (one, other)
+            np.hypot(*(np.array([f.box[0] + f.box[2], f.box[1] + f.box[3]]) / 2 - centre)) for f in (first, other)
         ]
         assert distances[0] == distances[1]
-        assert one.score == other.score
+        assert first.score == other.score
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_detector_restores_the_number_of_threads(detector: FaceDetector) -> None
 @pytest.mark.parametrize("shape", [(1, 1), (1, 500), (500, 1), (19, 19), (20, 20), (33, 700)])
 def test_noise_of_any_shape_has_no_face(detector: FaceDetector, shape: tuple[int, int]) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
-    assert all(isinstance(one, Excluded) for one in find_faces([noise], detector=detector, options=OPTIONS))
+    assert all(isinstance(face, Excluded) for face in find_faces([noise], detector=detector, options=OPTIONS))
 
 
 # Rows
@@ -241,10 +241,10 @@ def test_row_of_a_photo_is_independent_of_the_batch(detector: FaceDetector, esti
 def test_rows_have_own_values_and_source_group(estimator: Estimator) -> None:
     detector = FakeDetector([face_at(112, 137)])
     (row,) = face_rows(["a"], [blank()], detector=detector, estimator=estimator, options=OPTIONS)
-    own = own_values([row])[0].numpy()
-    assert own.shape == (len(ATTRIBUTES),)
-    assert own[1:6].sum() == pytest.approx(1, abs=1e-5)
-    assert own[0] == np.float32(row["gender"])
+    own_row = own_values([row])[0].numpy()
+    assert own_row.shape == (len(ATTRIBUTES),)
+    assert own_row[1:6].sum() == pytest.approx(1, abs=1e-5)
+    assert own_row[0] == np.float32(row["gender"])
     shares = dict.fromkeys((f"race_{race}" for race in RACES), 0.1)
     rows = [
         {"photo": "a", "status": "ok", "gender": -0.8, **shares, "race_Black": 0.6},

@@ -78,10 +78,10 @@ def test_job_returns_its_result_and_progress_or_raises(kind: str, pool: WorkerPo
 
 
 def test_for_each_uses_all_processes_once_per_item(pool: WorkerPool) -> None:
-    seen: list[tuple[int, int]] = []
-    for_each(pool, iter(range(6)), lambda item: seen.append((item, pool.call(process_id))))
-    assert sorted(item for item, _ in seen) == list(range(6))
-    assert len({process for _, process in seen} - {os.getpid()}) == 2
+    results: list[tuple[int, int]] = []
+    for_each(pool, iter(range(6)), lambda item: results.append((item, pool.call(process_id))))
+    assert sorted(item for item, _ in results) == list(range(6))
+    assert len({process for _, process in results} - {os.getpid()}) == 2
     assert pool.peak_mib > 0
 
 

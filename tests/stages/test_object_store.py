@@ -187,29 +187,31 @@ def test_run_in_the_store_resumes_on_new_machines(store, on_disk, tmp_path):
         return {name: store.client.head_object(Bucket=BUCKET, Key=name)["LastModified"] for name in names}
 
     killed_when("first", lambda: bool(shards()))
-    made = shards()
+    first_shards = shards()
     killed_when("second", lambda: len(answered_images(store, copy, tmp_path)) >= 3)
-    known = answered_images(store, copy, tmp_path)
+    answered = answered_images(store, copy, tmp_path)
     assert machine("third").wait(timeout=600) == 0
 
     kept = tmp_path / "third" / "runs" / "s3" / BUCKET / copy
     assert results_of(kept) == results_of(on_disk)
     assert films(kept) == films(on_disk) != []
-    asked = (tmp_path / "third" / "asked.txt").read_text().split()
+    requested = (tmp_path / "third" / "asked.txt").read_text().split()
     versions = set(pd.read_parquet(kept / "counterfactuals.parquet")["sha256"])
-    assert sorted(asked) == sorted(versions - known)
-    assert {name: store.client.head_object(Bucket=BUCKET, Key=name)["LastModified"] for name in made} == made
+    assert sorted(requested) == sorted(versions - answered)
+    assert {
+        name: store.client.head_object(Bucket=BUCKET, Key=name)["LastModified"] for name in first_shards
+    } == first_shards
     assert not store.names(f"{copy}/parts")
 
-    def shown(*arguments: str, on: str) -> bytes:
+    def printed(*arguments: str, on: str) -> bytes:
         process = start_command(*arguments, work=tmp_path / on, store=store, output=subprocess.PIPE)
         text, _ = process.communicate(timeout=600)
         assert process.returncode == 0
         return text
 
     slopes = ["slopes", "--format", "csv"]
-    assert shown(*slopes, url, on="fourth") == shown(*slopes, str(on_disk), on="fourth") != b""
-    assert url.encode() in shown("status", url, on="first")  # fetches the work of the others
+    assert printed(*slopes, url, on="fourth") == printed(*slopes, str(on_disk), on="fourth") != b""
+    assert url.encode() in printed("status", url, on="first")  # fetches the work of the others
 
 
 def test_ray_engine_with_remote_photos_and_images_gives_the_same_run(store, on_disk, tmp_path):
@@ -235,8 +237,8 @@ def test_shards_are_webdatasets_with_a_sample_per_photo(on_disk):
             for member in tar:
                 sample, _, part = member.name.partition(".")
                 samples[sample].append(part)
-    wanted = ["gender-step1.png", "gender-step2.png", "gender-step3.png", "mask.png"]
-    assert list(samples.values()) == [wanted] * PORTRAITS
+    expected = ["gender-step1.png", "gender-step2.png", "gender-step3.png", "mask.png"]
+    assert list(samples.values()) == [expected] * PORTRAITS
     listed = pd.read_csv(on_disk / "images" / "metadata.csv")
     assert len(listed) == 3 * PORTRAITS
     assert set(listed["file_name"].str.partition("#")[0]) == {shard.name for shard in shards}
@@ -248,8 +250,8 @@ def test_parquet_shards_have_the_images_of_the_run(store, on_disk, portraits, tm
     assert films(tmp_path / "run") == films(on_disk) != []
     shards = (tmp_path / "run/images").glob("*.parquet")
     rows = [row for path in shards for row in pq.read_table(path)["image"].to_pylist()]
-    made = [sha256(row["bytes"]).hexdigest() for row in rows if not row["path"].endswith(".mask.png")]
-    assert sorted(made) == sorted(pd.read_parquet(on_disk / "counterfactuals.parquet")["sha256"])
+    digests = [sha256(row["bytes"]).hexdigest() for row in rows if not row["path"].endswith(".mask.png")]
+    assert sorted(digests) == sorted(pd.read_parquet(on_disk / "counterfactuals.parquet")["sha256"])
 
 
 def test_remote_folder_with_foreign_files_is_not_touched(store, portraits, tmp_path, capfd):

@@ -68,8 +68,8 @@ def run_audit(portraits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_worker_processes_give_identical_tables(run_audit: Callable[..., tuple[object, float]]) -> None:
-    (one, _), (two, counted) = (run_audit(EngineOptions(workers=workers)) for workers in (1, 2))
-    assert two == one
+    (single, _), (double, counted) = (run_audit(EngineOptions(workers=workers)) for workers in (1, 2))
+    assert double == single
     assert counted == pytest.approx(3)
 
 

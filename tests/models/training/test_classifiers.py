@@ -81,10 +81,10 @@ def test_short_training_reduces_the_loss_and_calibrates(faces, tmp_path, capsys,
 
 
 def test_calibration_uses_the_selection_faces_only(faces, tmp_path, capsys):
-    def trained(folder, of):
+    def trained(folder, training_faces):
         torch.manual_seed(0)
         network = Estimator(widths=(8, 8, 8, 8))
-        train(network, of, ClassifierPlan(parts=(0,), epochs=0.4, batch=4), folder, device="cpu")
+        train(network, training_faces, ClassifierPlan(parts=(0,), epochs=0.4, batch=4), folder, device="cpu")
         return network
 
     network = trained(tmp_path / "a", faces)

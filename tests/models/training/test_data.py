@@ -121,9 +121,9 @@ def test_shift_moves_the_crop_within_the_margin(faces):
 
 
 def test_shifts_cover_their_range():
-    drawn = shifts(500, reach=3, random=generator(0, 0))
-    assert drawn.shape == (500, 2)
-    assert drawn.unique().tolist() == [-3, -2, -1, 0, 1, 2, 3]
+    offsets = shifts(500, reach=3, random=generator(0, 0))
+    assert offsets.shape == (500, 2)
+    assert offsets.unique().tolist() == [-3, -2, -1, 0, 1, 2, 3]
 
 
 def test_to_unit_maps_0_and_255_to_minus_1_and_1():

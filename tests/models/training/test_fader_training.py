@@ -78,11 +78,11 @@ def test_distribution_of_edits(reach):
 def test_composite_keeps_the_photo_outside_the_mask():
     photos, edited, rebuilt = (torch.rand(2, 3, 32, 32) * 2 - 1 for _ in range(3))
     masks = (torch.rand(2, 1, 32, 32) > 0.5).float()
-    made = composite(photos, masks, edited, rebuilt)
+    composed = composite(photos, masks, edited, rebuilt)
     outside = (masks == 0).expand_as(photos)
-    assert torch.equal(made[outside], photos[outside])
-    assert (made[~outside] != photos[~outside]).any()
-    assert made.abs().max() <= 1
+    assert torch.equal(composed[outside], photos[outside])
+    assert (composed[~outside] != photos[~outside]).any()
+    assert composed.abs().max() <= 1
     assert torch.equal(composite(photos, masks, rebuilt, rebuilt), photos)
 
 
@@ -106,9 +106,9 @@ def effect_of(outputs, edits, plan):
 def test_effect_loss_is_minimal_at_the_wanted_value():
     for value in (-2.0, 0.5, 2.0):
         logits = torch.linspace(-6, 6, 121)
-        edit, wanted = one_edit(of_gender=True, value=value), PLAN.gender_steepness * value
+        edit, target = one_edit(of_gender=True, value=value), PLAN.gender_steepness * value
         losses = [effect_of(outputs_with(1, _0=logit), edit, PLAN) for logit in logits]
-        assert logits[int(torch.stack(losses).argmin())].item() == pytest.approx(wanted, abs=0.06)
+        assert logits[int(torch.stack(losses).argmin())].item() == pytest.approx(target, abs=0.06)
 
 
 def test_race_steepness_is_independent_of_gender_steepness():
@@ -270,10 +270,10 @@ def test_worth_is_the_mean_effect_within_the_limits():
 
 def test_best_checkpoint_is_kept():
     def average(level):
-        made = Average(Fader())
-        for parameter in made.module.parameters():
+        constant = Average(Fader())
+        for parameter in constant.module.parameters():
             parameter.fill_(level)
-        return made
+        return constant
 
     best = Best(Fader())
     assert best.worth == -torch.inf

@@ -76,14 +76,14 @@ def test_photo_and_mask_are_augmented_together(step):
     assert set(np.unique(mask)) <= {0, 1, *MIRRORED[4:6], 11, 17}
     # Pixels away from outlines, where colours blend, still encode their class, up to left and right.
     same = np.array([min(index, MIRRORED[index]) for index in range(len(CLASSES))])
-    shown = same[np.rint(photo[..., 0] / STEP).astype(int).clip(0, 18)]
+    classes = same[np.rint(photo[..., 0] / STEP).astype(int).clip(0, 18)]
     flat = np.ones_like(mask, dtype=bool)
     for axis in (0, 1):
         for distance in (-2, -1, 1, 2):
             flat &= mask == np.roll(mask, distance, axis)
     flat[:3], flat[-3:], flat[:, :3], flat[:, -3:] = False, False, False, False
     assert flat.mean() > 0.3
-    assert (shown[flat] == same[mask[flat]]).mean() > 0.999
+    assert (classes[flat] == same[mask[flat]]).mean() > 0.999
 
 
 def test_mirroring_swaps_left_and_right_eye():
@@ -104,11 +104,11 @@ def test_augmentation_is_reproducible():
 
 
 def test_photos_with_rare_classes_are_weighted_up_to_a_maximum():
-    shown = np.zeros((100, len(CLASSES)), dtype=np.int64)
-    shown[:, :3] = 500  # in every photo
-    shown[:25, CLASSES.index("eyeglasses")] = 40
-    shown[0, CLASSES.index("hat")] = 1
-    weights = rare_photo_weights(shown)
+    pixels = np.zeros((100, len(CLASSES)), dtype=np.int64)
+    pixels[:, :3] = 500  # in every photo
+    pixels[:25, CLASSES.index("eyeglasses")] = 40
+    pixels[0, CLASSES.index("hat")] = 1
+    weights = rare_photo_weights(pixels)
     assert weights.shape == (100,)
     assert weights[0] == 3  # without the maximum, 1 in 100 would weigh 10
     np.testing.assert_allclose(weights[1:25], 2)  # 1 in 4
