@@ -69,20 +69,14 @@ def test_thresholds_may_differ_by_adapter():
         sweeps_of(labels, answers, presence={"one": 0.2})
 
 
-def test_photo_with_a_failed_step_is_incomplete(tables):
+@pytest.mark.parametrize("failed", [True, False], ids=["failed", "missing"])
+def test_photo_with_a_failed_or_missing_step_is_incomplete(tables, failed):
     labels, answers = tables
-    answers.loc[(answers["photo"] == "a.png") & (answers["step"] == 2), "status"] = "failed"
+    step = (answers["photo"] == "a.png") & (answers["step"] == 2)
+    answers = answers.assign(status=answers["status"].mask(step, "failed")) if failed else answers[~step]
     (sweeps,) = sweeps_of(labels, answers)
-    assert sweeps.photos == ("b.png",)
-    assert sweeps.incomplete == ("a.png",)
+    assert (sweeps.photos, sweeps.incomplete) == (("b.png",), ("a.png",))
     assert sweeps.labels == ("beard", "hat", "smile")
-
-
-def test_photo_with_a_missing_step_is_incomplete(tables):
-    labels, answers = tables
-    gone = (answers["photo"] == "a.png") & (answers["step"] == 1)
-    (sweeps,) = sweeps_of(labels, answers[~gone])
-    assert sweeps.incomplete == ("a.png",)
 
 
 def test_sweeps_are_invariant_to_row_order(tables):
