@@ -90,19 +90,6 @@ def test_permanent_error_stops_the_run(service, response, remedy):
         make_adapter("azure").send([IMAGE])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"model_version": "newest"}, "2023-10-01"),
-        ({"gender_neutral": True}, "captions"),
-        ({"language": "en&features=read"}, "language"),
-    ],
-)
-def test_invalid_options_are_refused(service, options, message):
-    with pytest.raises(AdapterError, match=message):
-        make_adapter("azure", **options)
-
-
 def test_missing_endpoint_names_its_variable():
     with environment({"VISION_KEY": KEY}), pytest.raises(AdapterError, match="export VISION_ENDPOINT="):
         make_adapter("azure")

@@ -185,6 +185,31 @@ def test_endpoints_without_https_are_refused(name):
         registry.create(name, {"endpoint": "https://example.org/gateway/"})
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("azure", {"model_version": "newest"}, "2023-10-01"),
+        ("azure", {"gender_neutral": True}, "captions"),
+        ("azure", {"language": "en&features=read"}, "language"),
+        ("clarifai", {"model": "gender-demographics-recognition"}, "version="),
+        ("clarifai", {"user": "someone"}, "version="),
+        ("clarifai", {"own": True}, "CLARIFAI_USER_ID"),
+        ("clarifai", {"model": "a/b", "version": "1"}, "option 'model' cannot be .*the model's id"),
+        ("clarifai", {"version": "../x"}, "option 'version' cannot be"),
+        ("clarifai", {"batch": 129}, "batch.*1-128"),
+        ("google", {"region": "asia"}, "project="),
+        ("google", {"project": "a/b"}, "project"),
+        ("google", {"batch": 17}, "batch.*1-16"),
+        ("google", {"batch": 0}, "batch.*1-16"),
+        ("google", {"max_results": 0}, "max_results"),
+    ],
+)
+def test_invalid_options_are_refused(name, options, message):
+    variables = CLOUDS[name].environment | {"VISION_ENDPOINT": "https://a.example"}
+    with environment(variables), pytest.raises(AdapterError, match=message):
+        registry.create(name, options)
+
+
 def _echo(status: int) -> Callable[[Request], Response]:
     """A server that repeats everything it was sent."""
 

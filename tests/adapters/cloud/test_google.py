@@ -96,21 +96,6 @@ def test_region_and_project_decide_the_url(options, url):
         assert make_adapter("google", **options)._url == url
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"region": "asia"}, "project="),
-        ({"project": "a/b"}, "project"),
-        ({"batch": 17}, "batch.*1-16"),
-        ({"batch": 0}, "batch.*1-16"),
-        ({"max_results": 0}, "max_results"),
-    ],
-)
-def test_invalid_options_are_refused(options, message):
-    with environment({"GOOGLE_API_KEY": KEY}), pytest.raises(AdapterError, match=message):
-        make_adapter("google", **options)
-
-
 def test_rate_limit_counts_images():
     with environment({"GOOGLE_API_KEY": KEY}):
         for batch in (1, 8, 16):
