@@ -1,7 +1,6 @@
 """The package structure of docs/architecture.md: which packages exist, and which may import which."""
 
 import ast
-import itertools
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -14,6 +13,7 @@ PACKAGES = (
     "report", "stages", "dataset", "cli",
 )  # fmt: skip
 INDEPENDENT = ("adapters", "models")  # do not import `pipeline`
+OWN = ("pipeline", *INDEPENDENT)
 HEAVY = {"torch", "torchvision", "facenet_pytorch", "adapters"}
 
 
@@ -38,6 +38,10 @@ def imported(tree: ast.Module) -> set[str]:
     return found
 
 
+def top_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
 def package_of(name: str) -> str | None:
     """The package of `pipeline` that a module belongs to; None for `api`, `pipeline` itself and other modules."""
     parts = name.split(".")
@@ -46,7 +50,7 @@ def package_of(name: str) -> str | None:
 
 @pytest.fixture(scope="module")
 def imports() -> dict[str, set[str]]:
-    return {name: imported(tree) for package in ("pipeline", *INDEPENDENT) for name, tree in modules(package).items()}
+    return {name: imported(tree) for package in OWN for name, tree in modules(package).items()}
 
 
 def test_pipeline_has_only_the_listed_packages():
@@ -55,26 +59,25 @@ def test_pipeline_has_only_the_listed_packages():
     assert folders == set(PACKAGES)
 
 
+def assert_no_import(imports, forbidden):
+    """Assert that ``forbidden`` is false of every import, given as (module, imported name)."""
+    wrong = [
+        f"{name} imports {target}" for name, targets in imports.items() for target in targets if forbidden(name, target)
+    ]
+    assert not wrong, "\n".join(sorted(wrong))
+
+
 @pytest.mark.parametrize("package", INDEPENDENT)
 def test_adapters_and_models_do_not_import_the_pipeline(imports, package):
-    wrong = sorted(
-        f"{name} imports {target}"
-        for name, targets in imports.items()
-        if name.split(".")[0] == package
-        for target in targets
-        if target.split(".")[0] == "pipeline"
-    )
-    assert not wrong, "\n".join(wrong)
+    assert_no_import(imports, lambda name, target: (top_of(name), top_of(target)) == (package, "pipeline"))
 
 
 def test_packages_import_only_packages_above_them(imports):
-    wrong = sorted(
-        f"{name} imports {target}"
-        for name, targets in imports.items()
-        for target in targets
-        if (own := package_of(name)) and (other := package_of(target)) and PACKAGES.index(other) > PACKAGES.index(own)
-    )
-    assert not wrong, "\n".join(wrong)
+    def is_below(name, target):
+        own, other = package_of(name), package_of(target)
+        return own and other and PACKAGES.index(other) > PACKAGES.index(own)
+
+    assert_no_import(imports, is_below)
 
 
 def test_modules_have_no_circular_imports(imports):
@@ -86,38 +89,26 @@ def test_modules_have_no_circular_imports(imports):
 
 
 def test_no_package_imports_the_api(imports):
-    wrong = sorted(name for name, targets in imports.items() if package_of(name) and "pipeline.api" in targets)
-    assert not wrong
+    assert_no_import(imports, lambda name, target: package_of(name) and target == "pipeline.api")
 
 
 @pytest.mark.parametrize("package", ["statistics", "report"])
 def test_statistics_and_report_import_no_torch_and_no_adapter(imports, package):
-    wrong = sorted(
-        f"{name} imports {target}"
-        for name, targets in imports.items()
-        if package_of(name) == package
-        for target in targets
-        if target.split(".")[0] in HEAVY
-    )
-    assert not wrong, "\n".join(wrong)
+    assert_no_import(imports, lambda name, target: package_of(name) == package and top_of(target) in HEAVY)
 
 
 def test_private_names_are_not_imported(imports):
-    wrong = sorted(
-        f"{name} imports {target}"
-        for name, targets in imports.items()
-        for target in targets
-        if target.split(".")[0] in ("pipeline", *INDEPENDENT)
-        and target.split(".")[-1].startswith("_")
-        and not target.endswith("__")
-    )
-    assert not wrong, "\n".join(wrong)
+    def is_private(name, target):
+        return top_of(target) in OWN and target.split(".")[-1].startswith("_") and not target.endswith("__")
+
+    assert_no_import(imports, is_private)
 
 
 def test_every_internal_import_exists(imports):
-    known = set(imports)
-    packages = {".".join(name.split(".")[:depth]) for name in known for depth in (1, 2, 3)}
-    targets = set(itertools.chain.from_iterable(imports.values()))
-    own = {target for target in targets if target.split(".")[0] in ("pipeline", *INDEPENDENT)}
-    missing = {target for target in own if target not in packages | known and target.rpartition(".")[0] not in known}
-    assert not missing
+    packages = {".".join(name.split(".")[:depth]) for name in imports for depth in (1, 2, 3)}
+
+    def is_missing(name, target):
+        known = target in packages or target in imports or target.rpartition(".")[0] in imports
+        return top_of(target) in OWN and not known
+
+    assert_no_import(imports, is_missing)

@@ -4,19 +4,8 @@ from types import MappingProxyType
 
 import pytest
 
+from adapters import doctor
 from adapters.base import Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service, address_of
-from adapters.doctor import (
-    Probe,
-    canary_check,
-    clock_check,
-    credentials_check,
-    declared_address,
-    lifecycle_check,
-    limits_check,
-    price_of_one,
-    reachability_check,
-    repeat_check,
-)
 from adapters.registry import create
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -40,17 +29,17 @@ SERVICE = service(credentials=("GREEN_KEY", "GREEN_ID"))
     ],
 )
 def test_end_of_service_is_reported(declared, state, text):
-    check = lifecycle_check(declared, today=NOW.date())
+    check = doctor.lifecycle_check(declared, today=NOW.date())
     assert check.state == state
     assert text in check.finding
 
 
 def test_credentials_are_named_and_never_shown():
-    check = credentials_check(SERVICE, {"GREEN_KEY": "planted-secret", "GREEN_ID": " "}, usable=False)
+    check = doctor.credentials_check(SERVICE, {"GREEN_KEY": "planted-secret", "GREEN_ID": " "}, usable=False)
     assert (check.state, check.finding) == ("warning", "set: GREEN_KEY; not set: GREEN_ID")
-    assert credentials_check(SERVICE, {}, usable=False).state == "failed"
-    assert credentials_check(SERVICE, {}, usable=True).state == "ok"
-    assert credentials_check(service(), {}, usable=True).finding == "none are needed"
+    assert doctor.credentials_check(SERVICE, {}, usable=False).state == "failed"
+    assert doctor.credentials_check(SERVICE, {}, usable=True).state == "ok"
+    assert doctor.credentials_check(service(), {}, usable=True).finding == "none are needed"
 
 
 @pytest.mark.parametrize(
@@ -59,16 +48,16 @@ def test_credentials_are_named_and_never_shown():
 )
 def test_wrong_clock_is_reported(seconds, state, text):
     date = format_datetime(NOW - timedelta(seconds=seconds), usegmt=True)
-    check = clock_check(Probe(status=200, date=date), now=NOW)
+    check = doctor.clock_check(doctor.Probe(status=200, date=date), now=NOW)
     assert check.state == state
     assert text in check.finding
     assert bool(check.fix) == (state != "ok")
-    assert clock_check(Probe(status=200, date="soon"), now=NOW).state == "skipped"
+    assert doctor.clock_check(doctor.Probe(status=200, date="soon"), now=NOW).state == "skipped"
 
 
 def test_unreachable_host_is_reported():
-    assert reachability_check("https://a.example", Probe(status=404)).state == "ok"
-    check = reachability_check("https://a.example", Probe(problem="nothing answers there"))
+    assert doctor.reachability_check("https://a.example", doctor.Probe(status=404)).state == "ok"
+    check = doctor.reachability_check("https://a.example", doctor.Probe(problem="nothing answers there"))
     assert check.state == "failed"
     assert "HTTPS_PROXY" in check.fix
 
@@ -80,38 +69,38 @@ def test_address_is_the_one_requests_are_sent_to():
 
     assert address_of(Remote()) == "http://127.0.0.1:1/v1"
     assert address_of(create("opencv")) is None
-    assert declared_address(SERVICE) == "https://vision.greenhouse.example"
-    assert declared_address(Service("", "REGION.example.com", "", "")) is None
-    assert declared_address(Service("", "the one of the option url", "", "")) is None
+    assert doctor.declared_address(SERVICE) == "https://vision.greenhouse.example"
+    assert doctor.declared_address(Service("", "REGION.example.com", "", "")) is None
+    assert doctor.declared_address(Service("", "the one of the option url", "", "")) is None
 
 
 def test_every_exceeded_limit_is_named():
     limits = Limits(max_bytes=10, max_pixels=100, min_side=50, max_side=30, formats=("png",))
-    check = limits_check(limits, size=20, width=40, height=40, kind="jpeg")
+    check = doctor.limits_check(limits, size=20, width=40, height=40, kind="jpeg")
     assert check.state == "failed"
     side = "a side of 40 pixels, where 50 are needed"
     for part in ("20 bytes", "1600 pixels", side, "where 30 are accepted", "jpeg"):
         assert part in check.finding
-    assert limits_check(Limits(), size=20, width=40, height=40, kind="jpeg").state == "ok"
+    assert doctor.limits_check(Limits(), size=20, width=40, height=40, kind="jpeg").state == "ok"
 
 
 def test_canary_is_checked_by_its_answer():
     adapter = create("opencv")
     good = RawAnswer(b'{"labels": [["smile", 0.25], ["frontal face", 0.9]]}')
-    assert canary_check(adapter, good).finding == "2 labels: frontal face 0.9, smile 0.25"
-    assert canary_check(adapter, RawAnswer(b"<html>")).state == "failed"
-    assert canary_check(adapter, RawAnswer(b'{"labels": []}')).state == "warning"
-    lost = canary_check(adapter, NoAnswer("HTTP 429", retry="slower"))
+    assert doctor.canary_check(adapter, good).finding == "2 labels: frontal face 0.9, smile 0.25"
+    assert doctor.canary_check(adapter, RawAnswer(b"<html>")).state == "failed"
+    assert doctor.canary_check(adapter, RawAnswer(b'{"labels": []}')).state == "warning"
+    lost = doctor.canary_check(adapter, NoAnswer("HTTP 429", retry="slower"))
     assert lost.state == "failed"
     assert "--rate" in lost.fix
-    assert repeat_check(adapter, good, good).state == "ok"
-    assert repeat_check(adapter, good, RawAnswer(b'{"labels": [["smile", 0.3]]}')).state == "warning"
-    assert repeat_check(adapter, good, NoAnswer("lost")).state == "skipped"
+    assert doctor.repeat_check(adapter, good, good).state == "ok"
+    assert doctor.repeat_check(adapter, good, RawAnswer(b'{"labels": [["smile", 0.3]]}')).state == "warning"
+    assert doctor.repeat_check(adapter, good, NoAnswer("lost")).state == "skipped"
     assert adapter.parse(good)[0] == Label("smile", 0.25)
 
 
 def test_price_of_one_call():
     price = Price(1.5, as_of=date(2026, 5, 28), source="its list")
     declared = Capabilities(service=service(price=price), features=("labels", "faces"))
-    assert price_of_one(declared) == "about US$ 0.0030 as of 2026-05-28"
-    assert "unknown" in price_of_one(Capabilities(service=service()))
+    assert doctor.price_of_one(declared) == "about US$ 0.0030 as of 2026-05-28"
+    assert "unknown" in doctor.price_of_one(Capabilities(service=service()))

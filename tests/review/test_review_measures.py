@@ -5,16 +5,8 @@ import pytest
 from run_to_review import tables
 from statsmodels.stats.proportion import proportion_confint
 
+from pipeline.review import measures
 from pipeline.review.answers import COLUMNS
-from pipeline.review.measures import (
-    AGREEMENT,
-    CONFIRMED,
-    EDIT_SEEN,
-    EFFECTIVE,
-    PHOTO_SEEN,
-    review_checks,
-    review_measures,
-)
 
 
 def answers(*rows):
@@ -45,18 +37,18 @@ def test_agreement_equals_the_example_of_krippendorff(faces):
         for name, codes in (("anna", one), ("bo", other))
         for place, code in enumerate(codes)
     ]
-    row = figure(review_measures(answers(*rows), faces), AGREEMENT)
+    row = figure(measures.review_measures(answers(*rows), faces), measures.AGREEMENT)
     assert row["figure"] == pytest.approx(0.095, abs=5e-4)
     assert (row["reviewers"], row["items"], row["answers"]) == (2, 10, 20)
 
 
 def test_one_reviewer_has_no_agreement(faces):
-    found = review_measures(answers(("anna", "face", "p0.png", "sure", "feminine", None, None)), faces)
-    assert AGREEMENT not in set(found["measure"])
+    found = measures.review_measures(answers(("anna", "face", "p0.png", "sure", "feminine", None, None)), faces)
+    assert measures.AGREEMENT not in set(found["measure"])
 
 
 def test_confirmed_estimates_are_counted_by_sample(faces):
-    found = review_measures(
+    found = measures.review_measures(
         answers(
             ("anna", "face", "p0.png", "unsure", "masculine", None, None),  # estimated feminine
             ("anna", "face", "p3.png", "sure", "masculine", None, None),
@@ -64,7 +56,7 @@ def test_confirmed_estimates_are_counted_by_sample(faces):
         ),
         faces,
     )
-    confirmed = found[found["measure"] == CONFIRMED].set_index("sample")["figure"]
+    confirmed = found[found["measure"] == measures.CONFIRMED].set_index("sample")["figure"]
     assert confirmed.to_dict() == {"unsure": 0, "sure": 1}
 
 
@@ -72,7 +64,7 @@ def test_edit_is_effective_where_the_higher_value_is_chosen(faces):
     rows = [("anna", "direction", f"p{n}", "ends", "right", -1.0, 1.0) for n in range(8)]
     rows.append(("anna", "direction", "p8", "ends", "left", -1.0, 1.0))
     rows.append(("anna", "direction", "p9", "ends", "cannot tell", 1.0, -1.0))
-    row = figure(review_measures(answers(*rows), faces), EFFECTIVE)
+    row = figure(measures.review_measures(answers(*rows), faces), measures.EFFECTIVE)
     assert row["figure"] == pytest.approx(8 / 9)
     assert (row["low"], row["high"]) == pytest.approx(proportion_confint(8, 9, method="wilson"))
 
@@ -85,13 +77,13 @@ def test_visibility_of_edits_is_compared_with_photos(faces):
         ("anna", "visibility", "p3", "original", "neither", 1.0, None),
         ("anna", "visibility", "p4", "ends", "both", -1.0, 1.0),
     ]
-    found = review_measures(answers(*rows), faces)
-    assert figure(found, EDIT_SEEN)["figure"] == 0.5
-    assert figure(found, PHOTO_SEEN)["figure"] == 0.5
+    found = measures.review_measures(answers(*rows), faces)
+    assert figure(found, measures.EDIT_SEEN)["figure"] == 0.5
+    assert figure(found, measures.PHOTO_SEEN)["figure"] == 0.5
 
 
 def test_card_reports_the_review_without_threshold():
     rows = [(reviewer, "direction", "p0", "ends", "right", -1.0, 1.0) for reviewer in ("anna", "bo")]
-    (check,) = review_checks(answers(*rows))
+    (check,) = measures.review_checks(answers(*rows))
     assert check.passed is None
     assert "by 2 reviewers of 1 pair: 100 %" in check.words
