@@ -43,6 +43,13 @@ def test_power_prints_the_number_of_photos(frame_of, invoke, run):
     assert "interval 0.05 wide" in invoke("power", run).output
 
 
+def test_power_depends_on_the_options_of_the_run_that_are_not_given(run):
+    own = {"presence_threshold", "response", "cluster", "min_count", "max_p"}
+    assert set(compute("power", run, {}).inputs.options) == own
+    given = {"min_count": 5, "response": "confidence"}
+    assert set(compute("power", run, given).inputs.options) == own - set(given)
+
+
 def test_amplification_of_a_run_resamples_clusters(run):
     base = {"base": {"l0": 0.7, "l1": 0.2, "l2": 0.4}, "base_group": "masculine", "resamples": 50}
     by_photo, by_person = (

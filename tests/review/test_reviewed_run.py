@@ -45,5 +45,7 @@ def test_results_before_the_review_are_stale(folder):
 
 def test_review_results_are_a_table_of_the_run(folder):
     answer_question(folder, "p0001", "masculine")
-    (row,) = compute("review-results", folder, {}).tables["review"].to_dict("records")
+    found = compute("review-results", folder, {})
+    assert not found.inputs.options
+    (row,) = found.tables["review"].to_dict("records")
     assert (row["measure"], row["figure"], row["items"]) == ("estimates confirmed", 0.0, 1)
