@@ -1,8 +1,10 @@
 """The Python API, on a run generated without photos."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pandas as pd
 import pytest
@@ -104,6 +106,25 @@ def test_invalid_adapter_is_refused_before_any_work(tmp_path):
     with pytest.raises(ConfigError, match="opencv is named twice"):
         audit(tmp_path, out=out, adapters=["opencv", "opencv"])
     assert not out.exists()
+
+
+def test_run_in_a_store_is_continued_without_its_local_folder(sample_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    url, sent = f"memory://{uuid4()}/run", []
+
+    def bright(image: bytes) -> dict[str, float]:
+        sent.append(image)
+        return {"bright": image[-20] / 255}
+
+    options = {"sweep": {"steps": {"gender": 3}, "placebos": []}, "engine": {"workers": 1}}
+    first = audit(sample_folder(1), out=url, adapters=[bright], attributes=["gender"], options=options).labels()
+    assert len(sent) == len(first) == 3
+    shutil.rmtree("runs")
+    pd.testing.assert_frame_equal(open_run(url).labels(), first)
+    shutil.rmtree("runs")
+    again = audit(sample_folder(1), out=url, adapters=[bright], attributes=["gender"], options=options)
+    pd.testing.assert_frame_equal(again.labels(), first)
+    assert len(sent) == 3
 
 
 def test_remote_adapter_needs_consent(tmp_path, monkeypatch):

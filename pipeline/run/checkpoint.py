@@ -129,14 +129,11 @@ class RunCopy:
 
     def _files(self) -> dict[str, Path]:
         """Return name -> path of the files to copy; those of a database that is in use belong to the database."""
-        paths = {path.relative_to(self.folder).as_posix(): path for path in sorted(self.folder.rglob("*"))}
-        return {
-            name: path
-            for name, path in paths.items()
-            if name.partition("/")[0] not in LEFT_OUT
-            and not name.endswith((PARTIAL, "-wal", "-shm"))
-            and path.is_file()
-        }
+        # Without a look into the other folders, where running workers make and remove temporary ones.
+        tops = [top for top in sorted(self.folder.glob("*")) if top.name not in LEFT_OUT]
+        paths = [path for top in tops for path in (sorted(top.rglob("*")) if top.is_dir() else [top])]
+        names = {path.relative_to(self.folder).as_posix(): path for path in paths if path.is_file()}
+        return {name: path for name, path in names.items() if not name.endswith((PARTIAL, "-wal", "-shm"))}
 
     def _known(self) -> Checkpoint:
         path = self.folder / CHECKPOINT
