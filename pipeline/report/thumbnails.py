@@ -72,6 +72,8 @@ def affordable(photos: int, *, versions: int, twice: int = 0, room: int = ROOM) 
 def window_of(mask: Pixels) -> Window:
     """Return the square around a mask, with a margin, inside the photo.
 
+    A mask that is longer than the photo's shorter side is cut at both ends.
+
     Raises:
         ValueError: the mask is empty.
     """
