@@ -46,9 +46,12 @@ def members_of_parquet(path):
 def test_shards_are_reproducible_and_standard(tmp_path, kind, members):
     names = [write_files(ImageStore(tmp_path / one, shards=kind), FILES) for one in "ab"]
     assert names[0] == names[1]
-    shards = [tmp_path / one / f"images/some.{kind}" for one in "ab"]
-    assert shards[0].read_bytes() == shards[1].read_bytes()
-    assert members(shards[0]) == FILES
+    found = {}
+    for folder in ("images", "masks"):
+        shards = [tmp_path / one / folder / f"some.{kind}" for one in "ab"]
+        assert shards[0].read_bytes() == shards[1].read_bytes()
+        found |= {f"{folder}/{name}": content for name, content in members(shards[0]).items()}
+    assert found == FILES
 
 
 def test_equal_and_large_images_in_parquet(tmp_path):
