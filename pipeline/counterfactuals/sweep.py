@@ -81,12 +81,15 @@ def _recorded(edit: PhotoEdit, place: int, extents: dict[int, Extent]) -> PhotoV
     """Make a face's versions and record the size of their changes."""
     made = edit.make(place)
     if made is not None:
-        window, mask = made.patch.window, made.patch.mask
+        window, mask = made.patch.window, made.patch.mask.ravel()
         before, area = made.photo[window].astype(np.float32), max(float(mask.sum()), 1e-6)
-        changes = [version.pixels[window] - before for version in made.versions]
-        means = np.array([(change * mask[..., None]).sum(axis=(0, 1)) / area for change in changes])
-        rest = [change - mask[..., None] * mean for change, mean in zip(changes, means, strict=True)]
-        sizes = np.array([np.sqrt(float((change**2).sum()) / 3 / area) for change in rest])
+        changes = [(version.pixels[window] - before).reshape(-1, 3) for version in made.versions]
+        inside = np.array([mask @ change for change in changes], dtype=np.float64)
+        means = inside / area
+        # The sum of squares of each change minus mask * mean, expanded.
+        squares = np.array([np.vdot(change, change) for change in changes], dtype=np.float64)
+        rest = squares - 2 * (means * inside).sum(axis=1) + (means**2).sum(axis=1) * float(mask @ mask)
+        sizes = np.sqrt(np.maximum(rest, 0) / 3 / area)
         extents[place] = Extent(made.photo, made.own, made.patch, means, sizes)
     return made
 
