@@ -31,7 +31,7 @@ from pipeline.querying.limits import RetryPolicy, next_try
 from pipeline.querying.plan import PlanError
 from pipeline.querying.schedule import RateLimiter
 from pipeline.run.files import write_text
-from pipeline.run.folder import locked
+from pipeline.run.locks import locked
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.tables import frame_to_csv
 

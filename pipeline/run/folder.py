@@ -1,6 +1,5 @@
 """A run's folder: its record, its lock, the state of its stages, and chunked work that can be resumed."""
 
-import fcntl
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,17 +15,16 @@ from pipeline.run.checkpoint import RECORD, SCRATCH, RunCopy
 from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, give_back, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.image_store import ImageStore, Shards
+from pipeline.run.locks import check_on_disk, is_locked, locked
 from pipeline.run.record import STAGES, RunError, RunRecord, Stage, now, read_record, write_record
-from pipeline.run.storage import PROTOCOLS, Location, RemoteFile, StorageError, location
+from pipeline.run.storage import Location, RemoteFile, StorageError, location
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_table, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-UNWRITABLE = "{folder} cannot be written ({error}): correct this, or name another folder with --out"
 NO_TABLE = "{folder} has no table {table!r} yet: write its tables with `counterslope report {folder}`"
 DAMAGED_TABLE = "{path} is damaged ({error}): rewrite it with `counterslope report {folder}`"
-NOT_ON_A_DISK = "{protocol}:// is an object store, but this is written to a local disk: name a folder with --out"
 NO_RUN_THERE = "there is no run at {url} (no run.json): make one with `counterslope audit … --out {url}`"
 CHECKPOINT = 300.0  # seconds between copies to an object store while a stage runs
 COPYING = 0.05  # largest share of the time for these copies
@@ -44,7 +42,7 @@ class Run:
     """
 
     def __init__(self, folder: Path) -> None:
-        _check_on_disk(folder)
+        check_on_disk(folder)
         self.folder = folder
         self.record = RunRecord()
         self._noting = RLock()  # two stages may run at once
@@ -300,40 +298,6 @@ def _place(stage: str) -> int:
     return STAGES.index(stage) if stage in STAGES else len(STAGES)
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder against other processes. It is created if it is missing.
-
-    Raises:
-        RunError: another process holds the lock, or the folder cannot be written.
-    """
-    _check_on_disk(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        opened = (folder / ".lock").open("w")
-    except OSError as error:
-        raise RunError(UNWRITABLE.format(folder=folder, error=error)) from error
-    with opened as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise RunError(f"another process is working on {folder}") from error
-        yield
-
-
-def is_locked(folder: Path) -> bool:
-    """Return whether a process is working on a folder; see ``locked``."""
-    path = folder / ".lock"
-    if not path.is_file():
-        return False
-    with path.open() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
-
-
 def folder_of(url: RemoteFile) -> Path:
     """Return the local folder of a run in an object store: ``runs/PROTOCOL/…``."""
     return Path("runs", url.url.replace("://", "/"))
@@ -355,13 +319,6 @@ def local_run(place: Location) -> Path:
         with locked(folder):
             RunCopy(folder, place).fetch()
     return folder
-
-
-def _check_on_disk(folder: Path) -> None:
-    """Refuse a URL that was turned into a path, which would create a folder named ``s3:``."""
-    for protocol in PROTOCOLS:
-        if f"{protocol}:" in folder.parts:
-            raise RunError(NOT_ON_A_DISK.format(protocol=protocol))
 
 
 def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:

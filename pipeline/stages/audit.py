@@ -16,7 +16,8 @@ from pipeline.querying.plan import Consent, PlanError, Retry, no_consent
 from pipeline.querying.store import StoreError
 from pipeline.run.checkpoint import RunCopy
 from pipeline.run.engine import IN_PROCESS, Engine, alongside
-from pipeline.run.folder import Run, folder_of, locked, settings_of
+from pipeline.run.folder import Run, folder_of, settings_of
+from pipeline.run.locks import locked
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError, provenance
 from pipeline.run.storage import Location, RemoteFile, location

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
-from pipeline.run.folder import Run, is_locked, settings_of
+from pipeline.run.folder import Run, settings_of
 from pipeline.run.formats import plain, pluralise
+from pipeline.run.locks import is_locked
 from pipeline.run.record import RunError
 from pipeline.run.tables import plain_rows
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from pipeline.run.engine import peak_mib
 from pipeline.run.files import digest
-from pipeline.run.folder import Run, chunks_of, is_locked
+from pipeline.run.folder import Run, chunks_of
+from pipeline.run.locks import is_locked
 from pipeline.run.record import SCHEMA_VERSION, RunError, provenance
 from pipeline.run.tables import write_joined
 
