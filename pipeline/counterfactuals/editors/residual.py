@@ -323,16 +323,18 @@ class ResidualBatch:
         there = Patch(region.top + features[0].start, region.left + features[1].start, mask)
         to_photo = invert(subject.to_crop)
         inner = inner_mask(mask, rim=INNER * subject.crop_side)[..., None]
+        taken = mask * (1 - within(self.kept[place], there))
+        # Features do not darken highlights in edits that shift skin tone.
+        toned = any(part.attribute.moves_colour for part in parts)
+        unlit = np.minimum(taken, mask * (1 - within(self.highlights[place], there))) if toned else taken
         colours, moves = [], []
         for part in parts:
-            taken = mask * (1 - within(self.kept[place], there))
             levels = (part.changes.colour[place] * 127.5).movedim(1, -1).contiguous().numpy()
             sides = part.changes.displacement[place].movedim(1, -1).contiguous().numpy()
             for side, one in zip((-1, 1), levels, strict=True):
-                share, colour = taken, to_patch(one, subject, there)
+                colour, share = to_patch(one, subject, there), taken
                 if part.attribute.moves_colour:
-                    unlit = mask * (1 - within(self.highlights[place], there))
-                    share = np.where(side * luma(colour) < 0, np.minimum(taken, unlit), taken)
+                    share = np.where(side * luma(colour) < 0, unlit, taken)
                 colours.append(share[..., None] * colour)
             moves += [inner * to_patch(one, subject, there) for one in sides]
         if grey:
